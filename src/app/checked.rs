@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::enrolment::Enrolled;
+use super::named::{Area, NamedLine};
 use super::tools::{self, BoundTools};
 use super::versions::Versions;
 use super::{Error, ReplayExtent, ReplayParts, System, bounds, reload};
@@ -102,28 +103,29 @@ pub(super) fn live(
     tools: Result<BoundTools, Vec<String>>,
     tokens: &Arc<RunTokens>,
     now: Timestamp,
-) -> Result<(Live, BoundTools), Vec<String>> {
-    let mut problems = Vec::new();
-    let manifest_keys = keys(&config.trust.manifest_keys, &mut problems);
-    let policy_keys = keys(&config.trust.policy_keys, &mut problems);
-    let approver_keys = keys(&config.trust.approver_keys, &mut problems);
+) -> Result<(Live, BoundTools), Vec<NamedLine>> {
+    let mut of_keys = Vec::new();
+    let manifest_keys = keys(&config.trust.manifest_keys, &mut of_keys);
+    let policy_keys = keys(&config.trust.policy_keys, &mut of_keys);
+    let approver_keys = keys(&config.trust.approver_keys, &mut of_keys);
+    let mut problems = Area::Trust.lines(of_keys);
     let callers = callers(&config, &manifest_keys, tokens, now);
-    let operators = Operators::load(&config.operators)
-        .map_err(|problems| problems.iter().map(ToString::to_string).collect());
+    let operators = Operators::load(&config.operators);
     let (callers, tools, operators) = match (callers, tools, operators) {
         (Ok(callers), Ok(tools), Ok(operators)) if problems.is_empty() => {
             (callers, tools, operators)
         }
         (callers, tools, operators) => {
-            problems.extend(
-                [callers.err(), tools.err(), operators.err()].into_iter().flatten().flatten(),
-            );
+            problems.extend(Area::Agents.lines(callers.err().unwrap_or_default()));
+            problems.extend(Area::Tools.lines(tools.err().unwrap_or_default()));
+            let of_operators = operators.err().unwrap_or_default();
+            problems.extend(Area::Operators.lines(of_operators.iter().map(ToString::to_string)));
             return Err(problems);
         }
     };
     let unpriced = bounds::unpriced(callers.manifests(), &tools.toolbox);
     if !unpriced.is_empty() {
-        return Err(unpriced);
+        return Err(Area::Tools.lines(unpriced));
     }
     let policy_trust =
         activation::Trust { keys: policy_keys, threshold: config.trust.policy_threshold };
@@ -180,8 +182,8 @@ pub(super) fn check(
         None => tools::open(&config),
     };
     recordings(&config)?;
-    let (live, tools) =
-        live(config.clone(), opened, &tokens, clock.now()).map_err(Error::Config)?;
+    let (live, tools) = live(config.clone(), opened, &tokens, clock.now())
+        .map_err(|lines| Error::Config(texts(lines)))?;
     live.callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
     let artifacts = Artifacts::open(&config.state.join("artifacts")).map_err(System::from)?;
     live.keep_manifests(&artifacts).map_err(System::from)?;
@@ -206,6 +208,11 @@ pub(super) fn check(
         read,
     };
     Ok((checked, tools))
+}
+
+/// What lines say, without their areas.
+pub(super) fn texts(lines: Vec<NamedLine>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text).collect()
 }
 
 /// The agents whose runs make one call at a time.

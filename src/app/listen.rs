@@ -22,7 +22,7 @@ use crate::serve::{AgentEndpoint, Faces, Identify, Readiness, operator};
 use crate::tool::net::identity::Wrong;
 
 /// The operators' socket, in the state directory.
-const OPERATORS: &str = "operator.sock";
+pub const OPERATORS: &str = "operator.sock";
 
 /// What listeners answer from.
 pub(super) struct Sources<'a> {

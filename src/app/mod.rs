@@ -42,7 +42,7 @@ mod health;
 mod hub;
 pub mod index;
 pub mod lint;
-mod listen;
+pub mod listen;
 mod lists;
 pub mod named;
 pub mod never;

@@ -12,6 +12,7 @@ use crate::approval::approvers::Purpose;
 use crate::catalog::Bound;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Amendments, Config, Lint};
+use crate::domain::plural::many;
 use crate::domain::tier::Tier;
 use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
@@ -21,13 +22,67 @@ use crate::policy::lint::{Finding, Level};
 use crate::tool::mcp::Upstreams;
 use crate::tool::sandbox::Levels;
 
+crate::domain::closed::texts! {
+    /// The part of a configuration that a line is about.
+    pub enum Area {
+        /// The keys that are trusted.
+        Trust = "trust",
+        /// Agents, their manifests and their callers.
+        Agents = "agents",
+        /// Tools, the servers behind them, and what isolates them.
+        Tools = "tools",
+        /// The policy bundle.
+        Policy = "policy",
+        /// Approvers, and those who may break the glass.
+        Approvals = "approvals",
+        /// Operators.
+        Operators = "operators",
+    }
+}
+
+impl Area {
+    /// Lines about this part.
+    pub(super) fn lines(self, texts: impl IntoIterator<Item = String>) -> Vec<NamedLine> {
+        texts.into_iter().map(|text| self.line(text)).collect()
+    }
+
+    fn line(self, text: String) -> NamedLine {
+        NamedLine { area: self, text }
+    }
+}
+
+/// One line about one part of a configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedLine {
+    /// The part.
+    pub area: Area,
+    /// What is so, or what is wrong with it and the remedy.
+    pub text: String,
+}
+
 /// The findings.
 #[derive(Debug, Default)]
 pub struct NamedFiles {
     /// What keeps the gate from starting, from being ready, or a part of it from working.
-    pub problems: Vec<String>,
+    pub problems: Vec<NamedLine>,
     /// Warnings for the operator; the gate starts all the same.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<NamedLine>,
+    /// What was loaded: manifests, tools, the bundle and lists, with their versions.
+    pub loaded: Vec<NamedLine>,
+}
+
+impl NamedFiles {
+    fn wrong(&mut self, area: Area, texts: impl IntoIterator<Item = String>) {
+        self.problems.extend(area.lines(texts));
+    }
+
+    fn warn(&mut self, area: Area, texts: impl IntoIterator<Item = String>) {
+        self.warnings.extend(area.lines(texts));
+    }
+
+    fn loaded(&mut self, area: Area, text: String) {
+        self.loaded.push(area.line(text));
+    }
 }
 
 /// Loads all of it. `in_force`: the newest that each chain of the ledger has had in force, with the chain's log.
@@ -39,7 +94,7 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
     let tiers = bound.as_ref().map(tiers).unwrap_or_default();
     let (mut signers, mut isolated) = (Vec::new(), Vec::new());
     if let Ok(bound) = &bound {
-        named.warnings.extend(bound.warnings.iter().cloned());
+        named.warn(Area::Tools, bound.warnings.iter().cloned());
         isolated = isolation(config, bound);
         signers = bound.lock_signers().to_vec();
     }
@@ -47,23 +102,47 @@ pub fn check(config: &Config, in_force: Vec<(String, Marks)>) -> NamedFiles {
     // Only the thumbprints of tokens depend on this key, and this check shows none.
     let tokens = Arc::new(RunTokens::new([0; 32]));
     let now = SystemClock::new().now();
-    let approving = approving(config, &mut named.problems);
-    named.problems.extend(break_glass::wrong(config));
-    named.problems.append(&mut isolated);
+    let mut of_lists = Vec::new();
+    let approving = approving(config, &mut of_lists);
+    named.wrong(Area::Approvals, of_lists);
+    named.wrong(Area::Approvals, break_glass::wrong(config));
+    named.wrong(Area::Tools, isolated);
     match checked::live(config.clone(), opened, &tokens, now) {
         Err(problems) => named.problems.splice(0..0, problems).for_each(drop),
         Ok((live, _)) => {
             let manifests = live.callers.manifests();
             let ungranted = manifests.iter().flat_map(|one| ungranted(one, &tiers, &signers));
-            named.warnings.extend(ungranted);
-            named.warnings.extend(live.callers.strangers());
+            named.warn(Area::Agents, ungranted);
+            named.warn(Area::Agents, live.callers.strangers());
             let asked = asked_in_dialects(config);
-            named.warnings.extend(never(manifests, &tiers, (&asked, approving)));
+            named.warn(Area::Agents, never(manifests, &tiers, (&asked, approving)));
+            summary(&live, (&tiers, approving), &mut named);
             follows(&live, &in_force, &mut named);
             bundle(&live, (&tiers, approving), in_force, &mut named);
         }
     }
     named
+}
+
+/// Says what was loaded, with the versions.
+fn summary(live: &Live, (tiers, approving): (&[(String, Tier)], usize), named: &mut NamedFiles) {
+    for manifest in live.callers.manifests() {
+        let (agent, version, keys) = (&manifest.name, &manifest.version, manifest.signers.len());
+        let grants = many(manifest.tools.len(), "tool");
+        let signed = many(keys, "trusted key");
+        let text =
+            format!("agent `{agent}`: manifest {version}, signed by {signed}, grants {grants}");
+        named.loaded(Area::Agents, text);
+    }
+    named.loaded(Area::Tools, format!("{} can be opened", many(tiers.len(), "tool")));
+    if live.config.approvals.signers.is_some() {
+        let people = many(approving, "person");
+        named.loaded(Area::Approvals, format!("{people} may approve held calls"));
+    }
+    let operators = live.config.operators.len();
+    if operators > 0 {
+        named.loaded(Area::Operators, many(operators, "operator"));
+    }
 }
 
 /// The manifests that the agents name, as [`check`] loads them.
@@ -112,10 +191,11 @@ fn follows(live: &Live, in_force: &[(String, Marks)], named: &mut NamedFiles) {
         if let Some((list, _)) = &list
             && let Err(why) = Versions::of(marks.clone()).check_list(Purpose::Approval, list)
         {
-            named.problems.push(format!("approvals.signers: {why} (`{log}`)"));
+            named.wrong(Area::Approvals, [format!("approvals.signers: {why} (`{log}`)")]);
         }
         if let Err(why) = Versions::of(marks.clone()).check(&live.callers) {
-            named.problems.push(format!("{why} in `{log}`; raise `metadata.version` and sign it"));
+            let text = format!("{why} in `{log}`; raise `metadata.version` and sign it");
+            named.wrong(Area::Agents, [text]);
         }
     }
 }
@@ -132,7 +212,7 @@ fn bundle(
         let amended = live.config.policy.amendments == Amendments::Required;
         let why =
             "policy.bundle is not set: without a bundle the gate denies every call".to_owned();
-        named.warnings.extend((!amended).then_some(why));
+        named.warn(Area::Policy, (!amended).then_some(why));
         return;
     };
     let tools = lint::tiers(tiers.iter().cloned(), live.callers.manifests());
@@ -140,22 +220,29 @@ fn bundle(
     let at = |why: String| format!("policy.bundle `{}`: {why}", dir.display());
     let (candidate, findings) = match policy::read(live, dir, now, (&tools, approving)) {
         Ok(read) => read,
-        Err(why) => return named.problems.push(at(why.to_string())),
+        Err(why) => return named.wrong(Area::Policy, [at(why.to_string())]),
     };
+    let (name, version) = (candidate.bundle.name(), candidate.bundle.version());
+    let signed = many(candidate.signers.len(), "trusted key");
+    named.loaded(Area::Policy, format!("bundle `{name}` {version}, signed by {signed}"));
     // With amendments, the bundle in force comes from the ledger and not from the directory.
     if live.config.policy.amendments == Amendments::Off {
         for (log, marks) in in_force {
             if let Err(why) = Versions::of(marks).check_bundle(&candidate.bundle) {
-                named.problems.push(at(format!("in `{log}`: {why}")));
+                named.wrong(Area::Policy, [at(format!("in `{log}`: {why}"))]);
             }
         }
     }
     let unfit = policy::unfit(live.callers.manifests(), &candidate.bundle);
-    named.problems.extend(unfit.into_iter().map(|finding| at(finding.message)));
+    named.wrong(Area::Policy, unfit.into_iter().map(|finding| at(finding.message)));
     for finding in findings.into_iter().filter(|finding| finding.code != "lint.never_runs") {
         let enforced = live.config.policy.lint == Lint::Enforce && finding.level == Level::Error;
         let text = at(finding_text(&finding));
-        if enforced { named.problems.push(text) } else { named.warnings.push(text) }
+        if enforced {
+            named.wrong(Area::Policy, [text]);
+        } else {
+            named.warn(Area::Policy, [text]);
+        }
     }
 }
 

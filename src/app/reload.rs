@@ -217,7 +217,8 @@ fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
     }
     if restart.is_empty() {
         let tools = tools::open_after(&next, before);
-        let (live, tools) = checked::live(next, tools, &checked.tokens, checked.clock.now())?;
+        let live = checked::live(next, tools, &checked.tokens, checked.clock.now());
+        let (live, tools) = live.map_err(checked::texts)?;
         checked.versions.check(&live.callers).map_err(|why| vec![why.to_string()])?;
         restart.extend(ordered(checked, &live).then(|| "agents[].ordered".to_owned()));
         restart.extend(unjudged(checked, &live).then(|| "policy.bundle".to_owned()));

@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::reader::{self, LedgerLocation};
-use super::{Exit, completions, doctor, fail_all, keygen, man, note, say};
+use super::{Exit, completions, doctor, fail, fail_all, keygen, man, note, say};
 use crate::app::lint::configured_approvers;
-use crate::app::named;
+use crate::app::named::{self, NamedFiles};
 use crate::app::never::{asked_in_dialects, never};
 use crate::catalog::Bound;
+use crate::config::doc::FieldExplanation;
 use crate::config::{self, Config};
 use crate::identity::callers::Callers;
 use crate::identity::manifest::Manifest;
@@ -51,6 +52,22 @@ enum Command {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Examples:\n  wicketgate config schema > wicketgate.schema.json")]
     Schema,
+    /// Explain a field of the configuration: its type, default and meaning.
+    #[command(after_help = "Examples:\n  \
+            wicketgate config explain limits.in_flight_max\n  \
+            wicketgate config explain agents.callers\n  \
+            wicketgate config explain")]
+    Explain {
+        /// The field, with dots between the names; without it, all sections.
+        #[arg(default_value = "", hide_default_value = true)]
+        path: String,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the reference of the configuration as Markdown: every field.
+    #[command(after_help = "Examples:\n  wicketgate config doc > configuration.md")]
+    Doc,
     /// Print the OpenAPI document of HTTP/JSON for agents.
     #[command(after_help = "Examples:\n  wicketgate config openapi > openapi.json")]
     Openapi,
@@ -108,8 +125,41 @@ pub fn run(args: &Args) -> Exit {
             }
         }
         Command::Schema => shown(&config::schema()),
+        Command::Explain { path, json } => explain(path, *json),
+        Command::Doc => {
+            say(config::doc::page().trim_end());
+            Exit::Ok
+        }
         Command::Openapi => shown(&document()),
     }
+}
+
+fn explain(path: &str, json: bool) -> Exit {
+    let field = match config::doc::explain(path) {
+        Ok(field) => field,
+        Err(why) => return fail(Exit::Usage, why),
+    };
+    let FieldExplanation { path, kind, default, meaning, variable, below } = field;
+    if json {
+        let below: Vec<&String> = below.iter().map(|(name, _)| name).collect();
+        say(serde_json::json!({"path": path, "type": kind, "default": default, "meaning": meaning,
+            "variable": variable, "below": below})
+        .to_string());
+        return Exit::Ok;
+    }
+    if !path.is_empty() {
+        let default = match default.as_str() {
+            "" => String::new(),
+            "required" => ", required".to_owned(),
+            value => format!(", default {value}"),
+        };
+        say(format!("{path}: {kind}{default}"));
+        meaning.iter().filter(|line| !line.is_empty()).for_each(|line| say(format!("  {line}")));
+        variable.iter().for_each(|name| say(format!("  Variable: {name}")));
+    }
+    let width = below.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    below.iter().for_each(|(name, text)| say(format!("  {name:<width$}  {text}")));
+    Exit::Ok
 }
 
 fn shown(json: &serde_json::Value) -> Exit {
@@ -155,26 +205,28 @@ fn check(file: &Path, json: bool) -> Exit {
 fn whole(config: &Config, warnings: &mut Vec<String>) -> Vec<String> {
     warnings.extend(config::operators::unheard(config));
     warnings.extend(passing(config, &config::environment));
-    // Within a runtime, as tools are opened in one.
-    let checking = async {
-        let in_force = in_force(config).await.unwrap_or_else(|why| {
-            warnings.push(why.to_string());
-            Vec::new()
-        });
-        named::check(config, in_force)
-    };
-    match super::block_on(checking) {
-        Ok(found) => {
-            warnings.extend(found.warnings);
-            found.problems
+    match super::block_on(named_files(config)) {
+        Ok((found, uncompared)) => {
+            warnings.extend(uncompared.map(|why| why.to_string()));
+            warnings.extend(found.warnings.into_iter().map(|line| line.text));
+            found.problems.into_iter().map(|line| line.text).collect()
         }
         Err(_) => vec!["no runtime: the files of the configuration were not checked".to_owned()],
     }
 }
 
+/// Everything that the configuration names, and why its versions were not compared with those in
+/// force. Within a runtime, as tools are opened in one.
+pub(super) async fn named_files(config: &Config) -> (NamedFiles, Option<Uncompared>) {
+    match in_force(config).await {
+        Ok(in_force) => (named::check(config, in_force), None),
+        Err(why) => (named::check(config, Vec::new()), Some(why)),
+    }
+}
+
 /// Why versions were not compared with those in force.
 #[derive(Debug, thiserror::Error)]
-enum Uncompared {
+pub(super) enum Uncompared {
     /// The gate's own login does not read.
     #[error(
         "versions were not compared with those in force: the ledger is in Postgres, and `hub.reader_url_file` names no login that may read it"
@@ -233,7 +285,7 @@ const IN_A_POD: &str = "KUBERNETES_SERVICE_HOST";
 
 /// A note about a ledger that ends with its pod. The process cannot see whether a volume outlives
 /// the pod.
-fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+pub(super) fn passing(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let config::Ledger::Sqlite(sqlite) = &config.ledger else { return None };
     env(IN_A_POD).map(|_| {
         format!(

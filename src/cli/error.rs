@@ -49,6 +49,11 @@ impl Failure {
         Self::new(Exit::Config, cause)
     }
 
+    /// What is wrong, in words.
+    pub fn reason(&self) -> String {
+        self.cause.to_string()
+    }
+
     /// Prints it, and returns how the command ends.
     pub fn print(self) -> Exit {
         fail(self.exit, self.cause)

@@ -59,7 +59,7 @@ const NEXT: &str = "; check that `wicketgate serve` or `wicketgate serve hub` ru
 
 /// Why it is not known whether the gate is ready.
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub(super) enum Error {
     /// The certificate authorities cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
@@ -79,6 +79,13 @@ enum Error {
     Foreign { place: String, status: StatusCode },
 }
 
+impl Error {
+    /// What is wrong, without what to do next.
+    pub(super) fn summary(&self) -> String {
+        self.to_string().replace(NEXT, "")
+    }
+}
+
 /// Runs it.
 pub(super) async fn run(args: &Args) -> Exit {
     ask(args).await.unwrap_or_else(|error| fail(Exit::Unverifiable, error))
@@ -91,8 +98,8 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
         (false, false) => "/readyz",
     };
     if let Some(socket) = &args.socket {
-        let reply = tokio::time::timeout(WITHIN, on_socket(socket, path)).await;
-        return reply.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())));
+        let (ready, lines) = on_socket(socket, path).await?;
+        return Ok(printed(ready, &lines));
     }
     let request = Request::builder().method(Method::GET).header(ACCEPT, "text/plain");
     let read = |path: &PathBuf| std::fs::read(path).map_err(FileError::at(path));
@@ -102,30 +109,42 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
     let remote = remote.map_err(|cause| Error::Url { url: place(), cause: cause.into() })?;
     let answer = remote.send(request, path, Vec::new(), ANSWER_MAX).await;
     let answer = answer.map_err(|cause| Error::Silent { place: place(), cause: cause.into() })?;
-    printed(&args.url, answer.status, &answer.body)
+    let (ready, lines) = known(&args.url, answer.status, &answer.body)?;
+    Ok(printed(ready, &lines))
 }
 
-/// Prints a gate's report about itself.
-fn printed(place: &str, status: StatusCode, body: &[u8]) -> Result<Exit, Error> {
-    let known = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
-    if !known {
+/// Whether a gate is ready, and its lines: the state, then reasons and notes.
+type GateReport = (bool, Vec<String>);
+
+/// A gate's report about itself.
+fn known(place: &str, status: StatusCode, body: &[u8]) -> Result<GateReport, Error> {
+    if !matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE) {
         return Err(Error::Foreign { place: place.to_owned(), status });
     }
-    let ready = status.is_success();
-    for line in String::from_utf8_lossy(body).lines().map(visible) {
+    let lines = String::from_utf8_lossy(body).lines().map(visible).collect();
+    Ok((status.is_success(), lines))
+}
+
+fn printed(ready: bool, lines: &[String]) -> Exit {
+    for line in lines {
         print_facts(json!({"ready": ready, "lines": [line]}), line);
     }
-    if status.is_success() {
-        return Ok(Exit::Ok);
+    if ready {
+        return Exit::Ok;
     }
     note(
         "each line after the first is a reason: correct it, then check again; the gate's log has the same lines",
     );
-    Ok(Exit::Invalid)
+    Exit::Invalid
 }
 
-/// The same on a Unix socket.
-async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
+/// Asks the gate that serves operators on this Unix socket.
+pub(super) async fn on_socket(socket: &Path, path: &str) -> Result<GateReport, Error> {
+    let reply = tokio::time::timeout(WITHIN, answered(socket, path)).await;
+    reply.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())))
+}
+
+async fn answered(socket: &Path, path: &str) -> Result<GateReport, Error> {
     let place = socket.display().to_string();
     let no_answer = |cause: Cause| Error::Silent { place: place.clone(), cause };
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();
@@ -139,5 +158,5 @@ async fn on_socket(socket: &Path, path: &str) -> Result<Exit, Error> {
     let status = answer.status();
     let body =
         messages(answer).next().await.map_err(|error| no_answer(Fault::from(error).into()))?;
-    printed(&place, status, &body.unwrap_or_default())
+    known(&place, status, &body.unwrap_or_default())
 }

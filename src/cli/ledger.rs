@@ -9,8 +9,8 @@ use super::error::LookupError;
 use super::progress::Progress;
 use super::reader::{self, LedgerSource};
 use super::{
-    Cause, Exit, Failure, JsonArg, archive, check, key, payload, print_facts, prune, say, say_json,
-    size, wait, witness,
+    Cause, Exit, Failure, JsonArg, archive, key, ledger_verify, payload, print_facts, prune, say,
+    say_json, size, wait, witness,
 };
 use crate::crypto::note::Checkpoint;
 use crate::domain::plural::many;
@@ -35,7 +35,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Verify every chain from its first entry against every rule of the format
-    Verify(check::Verify),
+    Verify(ledger_verify::Verify),
     /// Print the newest entries of every chain
     Tail(Tail),
     /// Print the signed head of every chain, as a line for a trust file
@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Exit {
 
 async fn dispatch(command: &Command) -> Result<Exit, Failure> {
     match command {
-        Command::Verify(command) => check::run(command).await,
+        Command::Verify(command) => ledger_verify::run(command).await,
         Command::Tail(command) => tail(command).await,
         Command::Head(command) => head(command).await,
         Command::Migrate(command) => migrate(command).await,

@@ -35,6 +35,7 @@ mod init;
 mod key;
 mod keygen;
 mod ledger;
+mod ledger_verify;
 mod lint;
 mod live;
 mod man;
@@ -146,13 +147,14 @@ struct Cli {
     command: Command,
 }
 
-// A new command: one variant here, one arm in `run`. At most fourteen groups are shown, those of daily use first.
+// A new command: one variant here, one arm in `run`. At most fifteen groups are shown, those of daily use first.
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Watch a gate allow, deny, hold, record and prove the calls of one agent, on this machine only.
     Quickstart(quickstart::Args),
     Init(init::Args),
     Serve(serve::Args),
+    Check(check::Args),
     Run(rollback::Args),
     Call(call::Args),
     Search(search::Args),
@@ -277,6 +279,7 @@ fn dispatch(command: Command) -> Exit {
         Command::QuickstartTools => quickstart::tools::serve(),
         Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Run(args) => rollback::run(&args),
         Command::Call(args) => call::run(&args),
         Command::Search(args) => search::run(&args),

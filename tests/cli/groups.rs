@@ -31,13 +31,13 @@ fn a_former_name_gives_the_help_of_its_command() {
 }
 
 #[test]
-fn at_most_fourteen_groups_are_shown_and_help_and_version_exist() {
+fn at_most_fifteen_groups_are_shown_and_help_and_version_exist() {
     let [program, _] = wicketgate::cli::programs();
     let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
     let shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
-    assert_eq!(shown.len(), 14 + 2, "{shown:?}");
-    assert_eq!(shown[..3], ["quickstart", "init", "serve"]);
-    assert_eq!(shown[14..], ["version", "help"]);
+    assert_eq!(shown.len(), 15 + 2, "{shown:?}");
+    assert_eq!(shown[..4], ["quickstart", "init", "serve", "check"]);
+    assert_eq!(shown[15..], ["version", "help"]);
     let folder = Folder::new();
     assert_eq!(folder.run(&["help"]).ends(0).out, folder.run(&["--help"]).ends(0).out);
     let of_one = folder.run(&["help", "policy", "test"]).ends(0).out;

@@ -14,6 +14,7 @@
 )]
 
 mod benign;
+mod check;
 mod escape;
 mod limits;
 mod modes;

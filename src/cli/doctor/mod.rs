@@ -16,6 +16,7 @@ mod net;
 mod targets;
 
 use gate::{ChallengedGate, ReportReceipt};
+pub(super) use gate::{Error as DoctorError, GateAccess};
 use local::NamespaceError;
 use targets::Target;
 
@@ -39,7 +40,7 @@ use targets::Target;
 ))]
 pub struct Args {
     #[command(flatten)]
-    way: gate::GateAccess,
+    way: GateAccess,
     /// Also test this target: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; repeat it for more
     #[arg(long = "target", value_name = "TARGET")]
     targets: Vec<Target>,
@@ -111,21 +112,19 @@ struct AttemptReport {
     heard: bool,
 }
 
+/// All attempts, and the gate's answer to the report about them, if a gate was named.
+pub(super) struct AgentAttempts {
+    pub probes: Vec<Probe>,
+    pub receipt: Option<Result<ReportReceipt, gate::Error>>,
+}
+
 /// Tries everything once.
 async fn once(args: &Args) -> AttemptReport {
-    let mut gate = match args.way.ask().await {
-        Ok(gate) => gate,
+    let AgentAttempts { probes, receipt } = match attempts(&args.way, &args.targets).await {
+        Ok(attempts) => attempts,
         Err(why) => {
             return AttemptReport { exit: fail(Exit::Unverifiable, why), heard: false };
         }
-    };
-    let surroundings = gate.as_ref().map(ChallengedGate::surroundings);
-    let mut probes = local::all(surroundings.as_ref(), namespaces());
-    probes.extend(net::all(surroundings.as_ref(), &args.targets).await);
-    probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
-    let receipt = match &mut gate {
-        None => None,
-        Some(gate) => Some(gate.report(&probes).await),
     };
     if args.json {
         say(shown(&probes, receipt.as_ref()).to_string());
@@ -133,6 +132,23 @@ async fn once(args: &Args) -> AttemptReport {
         print(&probes, receipt.as_ref());
     }
     AttemptReport { exit: exit(&probes, receipt.as_ref()), heard: !matches!(receipt, Some(Err(_))) }
+}
+
+/// Tries everything once, and reports it to the gate that was named.
+pub(super) async fn attempts(
+    way: &GateAccess,
+    targets: &[Target],
+) -> Result<AgentAttempts, gate::Error> {
+    let mut gate = way.ask().await?;
+    let surroundings = gate.as_ref().map(ChallengedGate::surroundings);
+    let mut probes = local::all(surroundings.as_ref(), namespaces());
+    probes.extend(net::all(surroundings.as_ref(), targets).await);
+    probes.sort_by(|a, b| (&a.probe, &a.target).cmp(&(&b.probe, &b.target)));
+    let receipt = match &mut gate {
+        None => None,
+        Some(gate) => Some(gate.report(&probes).await),
+    };
+    Ok(AgentAttempts { probes, receipt })
 }
 
 fn exit(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>) -> Exit {

@@ -12,6 +12,7 @@ use crate::catalog::lock::{UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
 use crate::tool::mcp::{Offer, ServerOffer, Upstreams};
+use crate::tool::probe::Point;
 use error::Error;
 
 mod descriptors;
@@ -153,6 +154,16 @@ impl ToolsArgs {
     async fn offers(&self, servers: &[Arc<Server>], accept_hidden: bool) -> Vec<ServerOffer> {
         Upstreams::offers(servers, Duration::from_secs(self.wait), accept_hidden).await
     }
+}
+
+/// Everything that the tools of a configuration need, probed: each finding with its tool or server.
+pub(super) async fn probed(
+    file: PathBuf,
+    config: &Config,
+    wait: u64,
+) -> Result<Vec<(String, Point)>, Failure> {
+    let at = ToolsArgs { at: ConfigFile { config: file }, wait, json: true };
+    probe::points(&at, config).await
 }
 
 /// The configuration, or a file it names, is wrong.

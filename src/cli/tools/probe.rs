@@ -14,6 +14,7 @@ use super::{ToolsArgs, left_out, offer, reached};
 use crate::catalog::binding::Binding;
 use crate::catalog::lock::printable;
 use crate::cli::{Exit, Failure, note, runtime, say};
+use crate::config::Config;
 use crate::domain::plural::many;
 use crate::tool::mcp::ServerOffer;
 use crate::tool::net::System;
@@ -53,6 +54,26 @@ pub(super) fn run(at: &ToolsArgs, filter: &Filter<'_>) -> Result<Exit, Failure> 
         text(&picture, &rows, &servers);
     }
     Ok(exit)
+}
+
+/// The findings about every tool and server, each with its name.
+pub(super) async fn points(
+    at: &ToolsArgs,
+    config: &Config,
+) -> Result<Vec<(String, Point)>, Failure> {
+    let mut picture = Picture::read(config, &Filter { tools: &[], kinds: &[], servers: &[] })?;
+    let (mut rows, offers) = look(at, &mut picture).await;
+    let mut all = Vec::new();
+    for offer in offers {
+        let name = format!("server {}", offer.0.name);
+        let (seen, more) = server(&mut picture, offer, (false, false));
+        all.push((name, seen.point));
+        rows.extend(more);
+    }
+    let of_row =
+        |row: PictureRow| row.points.into_iter().map(move |point| (row.name.clone(), point));
+    all.extend(rows.into_iter().flat_map(of_row));
+    Ok(all)
 }
 
 /// Probes all tools and servers concurrently, and prints which ones it still waits for.

@@ -1,0 +1,163 @@
+//! `wicketgate check`: one list of everything that has to be right, with what to do where it is not.
+
+mod gate;
+mod ground;
+mod list;
+
+use std::path::{Path, PathBuf};
+
+use super::config::{self, ConfigFile};
+use super::{Exit, block_on, doctor, fail, tools};
+use crate::app::named::{Area, NamedFiles, NamedLine};
+use crate::config::Config;
+use list::{CheckList, CheckSection, waiting};
+
+/// Check everything that a gate needs, and say what to do where something is wrong.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        wicketgate check\n  \
+        wicketgate check --pre --config deploy/wicketgate.yaml\n  \
+        wicketgate check --agent --socket /run/wicketgate/agent.sock\n\n\
+        Checks the configuration and its signatures, the policy bundle, the state directory, the ledger and the clock, the\n\
+        servers behind the tools, and the running gate. It calls no tool, sends no credential and writes nothing.\n\n\
+        Exit codes: 0 nothing failed, 1 something failed, 2 something could not be determined, 78 the configuration is wrong.")]
+pub struct Args {
+    #[command(flatten)]
+    at: ConfigFile,
+    /// Check before the gate runs: its addresses have to be free, and no gate is asked
+    #[arg(long)]
+    pre: bool,
+    /// Reach no server of a tool
+    #[arg(long, conflicts_with = "agent")]
+    offline: bool,
+    /// Run as the agent, and check that nothing can be reached around the gate (as `config doctor`)
+    #[arg(long, conflicts_with = "pre")]
+    agent: bool,
+    #[command(flatten)]
+    way: doctor::GateAccess,
+    /// Seconds that a server has to answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    wait: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Sections whose failure means that a gate does not start with this configuration.
+const CONFIG: &[&str] =
+    &["configuration", "trust", "agents", "tools", "policy", "approvals", "operators"];
+
+/// Runs it.
+pub fn run(args: &Args) -> Exit {
+    let done = block_on(async {
+        let mut list = CheckList::default();
+        if args.agent {
+            match gate::isolation(&args.way).await {
+                Ok(section) => list.add(section, args.json),
+                Err(why) => return fail(Exit::Unverifiable, why),
+            }
+        } else {
+            all(args, &mut list).await;
+        }
+        list.end(CONFIG, args.json)
+    });
+    done.unwrap_or_else(|exit| exit)
+}
+
+async fn all(args: &Args, list: &mut CheckList) {
+    let file = &args.at.config;
+    let (section, config) = loaded(file);
+    list.add(section, args.json);
+    let Some(config) = config else { return };
+    let (found, uncompared) = config::named_files(&config).await;
+    let is_whole = found.problems.is_empty();
+    for section in areas(found) {
+        list.add(section, args.json);
+    }
+    list.add(ground::state(&config), args.json);
+    let (mut ledger, clock) = ground::ledger(&config).await;
+    uncompared.into_iter().for_each(|why| ledger.warned(why.to_string()));
+    ledger_note(&config, &mut ledger);
+    list.add(ledger, args.json);
+    list.add(clock, args.json);
+    list.add(upstreams(args, &config, is_whole).await, args.json);
+    match args.pre {
+        true => list.add(ground::addresses(&config), args.json),
+        false => list.add(gate::running(&config).await, args.json),
+    }
+}
+
+/// The file and the environment.
+fn loaded(file: &Path) -> (CheckSection, Option<Config>) {
+    let mut section = CheckSection::new("configuration");
+    match config::load(file) {
+        Ok(config) => {
+            section.passed(format!("`{}` can be read, every field is known", file.display()));
+            crate::config::operators::unheard(&config)
+                .into_iter()
+                .for_each(|line| section.warned(line));
+            (section, Some(config))
+        }
+        Err(problems) => {
+            problems.into_iter().for_each(|line| section.failed(line, None));
+            (section, None)
+        }
+    }
+}
+
+fn ledger_note(config: &Config, section: &mut CheckSection) {
+    config::passing(config, &crate::config::environment)
+        .into_iter()
+        .for_each(|line| section.warned(line));
+}
+
+/// What the configuration names, a section for each part.
+fn areas(found: NamedFiles) -> Vec<CheckSection> {
+    let mut sections: Vec<(Area, CheckSection)> =
+        Area::ALL.iter().map(|area| (*area, CheckSection::new(area.as_str()))).collect();
+    let mut each = |lines: Vec<NamedLine>, add: &dyn Fn(&mut CheckSection, String)| {
+        for NamedLine { area, text } in lines {
+            if let Some((_, section)) = sections.iter_mut().find(|(of, _)| *of == area) {
+                add(section, text);
+            }
+        }
+    };
+    each(found.loaded, &|section, text| section.passed(text));
+    each(found.problems, &|section, text| section.failed(text, None));
+    each(found.warnings, &|section, text| section.warned(text));
+    let sections = sections.into_iter().map(|(_, section)| section);
+    sections.filter(|section| !section.is_empty()).collect()
+}
+
+/// The servers behind the tools.
+async fn upstreams(args: &Args, config: &Config, is_whole: bool) -> CheckSection {
+    let mut section = CheckSection::new("upstreams");
+    if args.offline {
+        section.skipped("no server of a tool was reached (--offline)");
+        return section;
+    }
+    if !is_whole {
+        section.skipped("the configuration is wrong: no server of a tool was reached");
+        return section;
+    }
+    waiting("the servers of the tools", args.json);
+    match tools::probed(PathBuf::clone(&args.at.config), config, args.wait).await {
+        Err(why) => section.failed(why.reason(), None),
+        Ok(points) if points.is_empty() => section.skipped("no tools are configured"),
+        Ok(points) => {
+            for (tool, point) in points {
+                let text = format!("{tool}: {}: {}", point.what, point.found);
+                let hint = point.todo.unwrap_or_default();
+                if point.state.is_fine() {
+                    section.passed(text);
+                } else if point.state.is_unknown() {
+                    section.unknown(text, &hint);
+                } else {
+                    section.failed(text, Some(hint).filter(|hint| !hint.is_empty()));
+                }
+            }
+        }
+    }
+    section
+}
