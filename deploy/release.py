@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
-"""Packs a release: deploy/release.py PROGRAMS OUT, after `cargo build --release --locked --bins`.
+"""Packs a release: deploy/release.py PROGRAMS OUT [--key KEY], after `cargo build --release --locked --bins`.
+Checks one: deploy/release.py --verify OUT PUBLIC_KEY.
 
 Writes OUT/wicketgate-VERSION-TARGET.tar.gz (the programs, their manual pages in man/man1/ and their completions in completions/, which
-the program itself makes, the documents, LICENSE, the SBOM), the SBOM beside it
+the program itself makes, the documents, LICENSE, the SBOM); the same programs as a Python wheel, an npm package, a Debian package and
+an OCI archive; the chart as Helm packs it and as an OCI archive; the SBOM
 (CycloneDX 1.5: every crate that is linked, with its checksum of Cargo.lock, and those that Cargo resolves for optional parts and
-does not build) and SHA256SUMS.
+does not build); SHA256SUMS; and with --key (ed25519, PKCS#8 PEM) the provenance of all of it, signed.
 The same programs and sources give the same bytes: names are sorted, owners are 0, times are SOURCE_DATE_EPOCH (else 0).
-Needs Python 3.11 and cargo; looks nothing up."""
+Needs Python 3.11, cargo and, for --key and --verify, openssl 3; looks nothing up."""
 
-import gzip
+import argparse
 import hashlib
-import io
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 
+from packages import PROGRAMS, deb, gzipped, npm, oci, provenance, tar, wheel
+
 TOP = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = ("wicketgate", "wicketgate-verify")
 SHELLS = ("bash", "zsh", "fish")
 DOCUMENTS = ("README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/**/*.md")
 
@@ -80,20 +81,6 @@ def sbom(graph):
     return packages[root]["version"], (json.dumps(made, indent=1) + "\n").encode()
 
 
-def archive(folder, files, time):
-    """A tar.gz in which nothing depends on the machine."""
-    tar = io.BytesIO()
-    with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as out:
-        for name, (content, mode) in sorted(files.items()):
-            entry = tarfile.TarInfo(f"{folder}/{name}")
-            entry.size, entry.mode, entry.mtime = len(content), mode, time
-            out.addfile(entry, io.BytesIO(content))
-    packed = io.BytesIO()
-    with gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as out:
-        out.write(tar.getvalue())
-    return packed.getvalue()
-
-
 def made_by(program):
     """What the program writes about its own command line: {name in the archive: content}."""
     with tempfile.TemporaryDirectory() as folder:
@@ -105,26 +92,78 @@ def made_by(program):
         return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
 
 
-def main(programs, out):
-    target = host()
+def chart_meta():
+    """Chart.yaml as JSON: it is written as one `name: value` a line, apart from comments."""
+    lines = (TOP / "deploy/helm/wicketgate/Chart.yaml").read_text().splitlines()
+    pairs = (line.split(": ", 1) for line in lines if line and not line.startswith(("#", " ", "-")) and ": " in line)
+    return {name: value.strip().strip('"') for name, value in pairs}
+
+
+def archive(folder, programs, extras, bom, epoch):
+    """The tar.gz with everything."""
+    documents = [path for pattern in DOCUMENTS for path in TOP.glob(pattern)]
+    files = {name: (content, 0o755) for name, content in programs.items()}
+    files |= {str(path.relative_to(TOP)): (path.read_bytes(), 0o644) for path in documents}
+    files |= {name: (content, 0o644) for name, content in extras.items()}
+    files["sbom.cdx.json"] = (bom, 0o644)
+    return gzipped(tar({f"{folder}/{name}": file for name, file in files.items()}, epoch))
+
+
+def pack(source, out, key):
+    target, epoch = host(), int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    machine = target.split("-", 1)[0]
     version, bom = sbom(metadata(target))
     folder = f"wicketgate-{version}-{target}"
-    files = {name: ((programs / name).read_bytes(), 0o755) for name in PROGRAMS}
-    documents = [path for pattern in DOCUMENTS for path in TOP.glob(pattern)]
-    files |= {str(path.relative_to(TOP)): (path.read_bytes(), 0o644) for path in documents}
-    files |= {name: (content, 0o644) for name, content in made_by(programs / "wicketgate").items()}
-    files["sbom.cdx.json"] = (bom, 0o644)
-    made = {f"{folder}.tar.gz": archive(folder, files, int(os.environ.get("SOURCE_DATE_EPOCH", "0"))),
-            f"{folder}.cdx.json": bom}
+    paths = {name: source / name for name in PROGRAMS}
+    programs = {name: path.read_bytes() for name, path in paths.items()}
+    extras, licence = made_by(paths["wicketgate"]), (TOP / "LICENSE").read_bytes()
+    made = {f"{folder}.tar.gz": archive(folder, programs, extras, bom, epoch), f"{folder}.cdx.json": bom}
+    made |= dict([
+        wheel.make(version, machine, programs, licence, epoch),
+        npm.make(version, machine, programs, licence, epoch),
+        deb.make(version, machine, programs, licence, epoch, extras),
+        oci.image(version, machine, programs, paths, epoch),
+    ])
+    made |= oci.chart(version, TOP / "deploy/helm/wicketgate", chart_meta(), epoch)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+    text = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    made["SHA256SUMS"] = text.encode()
+    if key:
+        sums["SHA256SUMS"] = hashlib.sha256(made["SHA256SUMS"]).hexdigest()
+        made[provenance.FILE] = provenance.signed(provenance.statement(sums, version, target, sources()), key)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in made.items():
         (out / name).write_bytes(content)
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(made.items()))
-    (out / "SHA256SUMS").write_text(sums)
-    print(sums, end="")
+    print(text, end="")
+
+
+def sources():
+    """What was built: the commit, if this is a clean clone, and the lock file."""
+    lock = hashlib.sha256((TOP / "Cargo.lock").read_bytes()).hexdigest()
+    found = {"file:Cargo.lock": {"sha256": lock}}
+    git = ["git", "-C", str(TOP)]
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=False, capture_output=True, text=True)
+    changed = subprocess.run([*git, "status", "--porcelain"], check=False, capture_output=True, text=True)
+    if head.returncode == 0 and changed.returncode == 0 and not changed.stdout.strip():
+        found["git:HEAD"] = {"gitCommit": head.stdout.strip()}
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="deploy/release.py", description="Packs a release, or checks one.")
+    parser.add_argument("--verify", action="store_true", help="check a release: the folder, and the public key (PEM) that signed it")
+    parser.add_argument("--key", type=pathlib.Path, help="sign the provenance with this secret key (ed25519, PKCS#8 PEM)")
+    parser.add_argument("source", type=pathlib.Path, help="the folder of the programs; with --verify that of the release")
+    parser.add_argument("out", type=pathlib.Path, help="the folder to write to; with --verify the public key")
+    args = parser.parse_args()
+    if not args.verify:
+        pack(args.source, args.out, args.key)
+        return
+    wrong = provenance.verify(args.source, args.out)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"{args.source}: every file is the one that was signed")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: deploy/release.py PROGRAMS OUT")
-    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    main()
