@@ -285,7 +285,9 @@ const fn outcome(exit: Exit) -> &'static str {
     match exit {
         Exit::Ok => "VALID",
         Exit::Invalid => "INVALID",
-        Exit::Unverifiable | Exit::Usage | Exit::Fenced | Exit::Config => "UNVERIFIABLE",
+        Exit::Unverifiable | Exit::Usage | Exit::Fenced | Exit::Config | Exit::Program(_) => {
+            "UNVERIFIABLE"
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mod hub;
 mod init;
 mod key;
 mod keygen;
+mod launch;
 mod ledger;
 mod ledger_verify;
 mod lint;
@@ -85,6 +86,8 @@ pub enum Exit {
     Fenced,
     /// 78: the configuration is wrong.
     Config,
+    /// The code of a program that the command ran.
+    Program(u8),
 }
 
 impl Exit {
@@ -97,6 +100,7 @@ impl Exit {
             Self::Usage => "usage",
             Self::Fenced => "fenced",
             Self::Config => "config",
+            Self::Program(_) => "program",
         }
     }
 
@@ -106,7 +110,7 @@ impl Exit {
             Self::Usage => Some("run the same command with `--help`"),
             Self::Config => Some("correct the file, then run `wicketgate config check`"),
             Self::Fenced => Some("stop the other process, or use another state directory"),
-            Self::Ok | Self::Invalid | Self::Unverifiable => None,
+            Self::Ok | Self::Invalid | Self::Unverifiable | Self::Program(_) => None,
         }
     }
 
@@ -129,6 +133,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 64,
             Exit::Fenced => 75,
             Exit::Config => 78,
+            Exit::Program(code) => code,
         })
     }
 }

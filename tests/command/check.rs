@@ -17,7 +17,7 @@ fn a_running_gate_is_asked_and_its_tools_are_tried() {
     let gone = estate::tool("text.gone", json!({"program": estate::program("sort")}), json!({}));
     let estate = Estate::new(&[tool, gone]);
     let gate = estate.serve();
-    let list = estate.run(&["check", "--json"]).ends(0).json();
+    let list = estate.try_run(&["check", "--json"]).ends(0).json();
     let asked = lines(&list, "gate");
     assert_eq!(asked[1], ("passed", "it is ready"), "{list}");
     let upstreams = lines(&list, "upstreams");
@@ -26,7 +26,7 @@ fn a_running_gate_is_asked_and_its_tools_are_tried() {
     assert!(ledger[0].1.contains("1 log"), "{ledger:?}");
     assert_eq!(lines(&list, "clock")[0].0, "passed", "{list}");
     gate.finish();
-    let list = estate.run(&["check", "--json", "--offline"]).ends(2).json();
+    let list = estate.try_run(&["check", "--json", "--offline"]).ends(2).json();
     assert_eq!(lines(&list, "gate")[0].0, "unknown", "{list}");
     assert_eq!(lines(&list, "upstreams")[0].0, "skipped", "{list}");
 }

@@ -16,6 +16,7 @@
 mod benign;
 mod check;
 mod escape;
+mod launch;
 mod limits;
 mod modes;
 mod others;

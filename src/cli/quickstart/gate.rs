@@ -5,7 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -30,12 +30,17 @@ pub struct DemoGate {
 impl DemoGate {
     /// Starts it; its log goes to `gate.log`.
     pub fn start(demo: &DemoDirectory) -> Result<Self, Error> {
-        let log = demo.path("gate.log");
-        let shown = log.display().to_string();
-        let file = std::fs::File::create_new(&log).map_err(FileError::at(&log))?;
         let parent = std::process::id().to_string();
         let mut command = demo.own().command(&["serve", "--parent", &parent]);
-        command.current_dir(demo.dir()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        command.current_dir(demo.dir());
+        Self::of(command, &demo.path("gate.log"))
+    }
+
+    /// Starts it by this command, with its log in this file.
+    pub fn of(mut command: Command, log: &Path) -> Result<Self, Error> {
+        let shown = log.display().to_string();
+        let file = std::fs::File::create(log).map_err(FileError::at(log))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let child = command.spawn().map_err(failed)?;
         let process = child.id().unwrap_or_default();
         Ok(Self { child, process, log: shown })

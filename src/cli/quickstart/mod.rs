@@ -27,8 +27,10 @@ mod witness;
 
 use agent::DemoAgent;
 use directory::DemoDirectory;
+pub use error::Error as GateError;
+pub use gate::DemoGate;
+
 use error::Error;
-use gate::DemoGate;
 use own::OwnProgram;
 use steps::StepPrinter;
 use tools::ToolServer;

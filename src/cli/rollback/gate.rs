@@ -1,4 +1,4 @@
-//! The gate, from an agent's side: one run, labelled with the run it undoes.
+//! The gate, from an agent's side: one run with a label.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,25 +9,23 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_types::StatusExt as _;
 
-use crate::domain::id::RunId;
 use crate::serve::pb::gate_client::GateClient;
 use crate::serve::pb::{ExecuteToolRequest, OpenRunRequest, SealRunRequest};
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The label of the run: the id of the run it undoes.
-const LABEL: &str = "rollback_of";
-
-/// An open run of the operator's own.
-pub(super) struct OperatorRun {
+/// An open run of the person who runs the command.
+pub(in crate::cli) struct OperatorRun {
     gate: GateClient<Channel>,
     token: MetadataValue<Ascii>,
     /// Its id.
     pub run: String,
+    /// Its token.
+    pub run_token: String,
 }
 
 /// The gate's answer to one call.
-pub(super) enum GateAnswer {
+pub(in crate::cli) enum GateAnswer {
     /// It ran; the sequence number of its entry.
     Ran(u64),
     /// It waits for an approval.
@@ -39,7 +37,7 @@ pub(super) enum GateAnswer {
 /// A refusal, read from the status and its `google.rpc.ErrorInfo`.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{message}", if code.is_empty() { String::new() } else { format!("{code}: ") })]
-pub(super) struct CallRefusal {
+pub(in crate::cli) struct CallRefusal {
     code: String,
     /// The finer code: `file.changed`.
     pub detail: String,
@@ -48,7 +46,7 @@ pub(super) struct CallRefusal {
 
 /// Why the operator's own run could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(in crate::cli) enum Error {
     /// No gate answers on the socket.
     #[error("the gate does not answer at `{}`: {source}", socket.display())]
     Unreachable { socket: PathBuf, source: tonic::transport::Error },
@@ -66,7 +64,7 @@ impl OperatorRun {
         socket: &Path,
         token: Option<&str>,
         (model, instructions): (&str, &[String]),
-        undone: &RunId,
+        (label, value): (&str, &str),
     ) -> Result<Self, Error> {
         let unreachable = |source| Error::Unreachable { socket: socket.to_owned(), source };
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()));
@@ -75,14 +73,15 @@ impl OperatorRun {
         let mut request = Request::new(OpenRunRequest {
             model: model.to_owned(),
             instructions_sha256: instructions.to_vec(),
-            labels: [(LABEL.to_owned(), undone.to_string())].into_iter().collect(),
+            labels: [(label.to_owned(), value.to_owned())].into_iter().collect(),
             ..OpenRunRequest::default()
         });
         if let Some(token) = token {
             request.metadata_mut().insert("authorization", bearer(token)?);
         }
         let opened = gate.open_run(request).await.map_err(|status| refusal(&status))?.into_inner();
-        Ok(Self { gate, token: bearer(&opened.run_token)?, run: opened.run_id })
+        let token = bearer(&opened.run_token)?;
+        Ok(Self { gate, token, run: opened.run_id, run_token: opened.run_token })
     }
 
     fn with<T>(&self, message: T) -> Request<T> {

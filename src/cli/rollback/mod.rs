@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::reader::{self, LedgerSource};
-use super::{Exit, Failure, block_on, replay, run as lookup, say, wait};
+use super::{Exit, Failure, block_on, launch, replay, run as lookup, say, wait};
 use crate::catalog::binding::{Kind, Root};
 use crate::config::{self, Config};
 use crate::domain::digest::Digest;
@@ -19,14 +19,29 @@ use crate::operator::visible;
 use gate::{GateAnswer, OperatorRun};
 use plan::{Decision, Undo};
 
-mod gate;
+pub(super) mod gate;
 mod plan;
 
-/// List, show and watch runs; roll back or replay a recorded one.
+/// The label of the run: the id of the run it undoes.
+const LABEL: &str = "rollback_of";
+
+/// Run an agent; list, show and watch runs; roll back or replay a recorded one.
 #[derive(Debug, clap::Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+        wicketgate run -- python agent.py\n  \
+        wicketgate run --config gate/wicketgate.yaml --model gpt-5 -- ./agent --once\n\n\
+        With a program after `--`: starts a gate if none runs, opens a run, and gives the program the agent socket\n\
+        (WICKETGATE_URL, WICKETGATE_SOCKET) and the run (WICKETGATE_RUN, WICKETGATE_RUN_TOKEN). At the end it seals the run and\n\
+        prints, on standard error, what was allowed, denied and held. It exits as the program did."
+)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    launch: launch::Launch,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -108,11 +123,12 @@ struct FileOutcome {
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
     let looked = match &args.command {
-        Command::Rollback(command) => return wait(rollback(command)),
-        Command::Replay(args) => return replay::run(args),
-        Command::List(args) => block_on(lookup::list(args)),
-        Command::Show(args) => block_on(lookup::show(args)),
-        Command::Watch(args) => block_on(lookup::watch(args)),
+        None => return wait(launch::run(&args.launch)),
+        Some(Command::Rollback(command)) => return wait(rollback(command)),
+        Some(Command::Replay(args)) => return replay::run(args),
+        Some(Command::List(args)) => block_on(lookup::list(args)),
+        Some(Command::Show(args)) => block_on(lookup::show(args)),
+        Some(Command::Watch(args)) => block_on(lookup::watch(args)),
     };
     looked.and_then(|done| done).unwrap_or_else(|exit| exit)
 }
@@ -195,9 +211,9 @@ async fn open(command: &Rollback, config: &Config) -> Result<OperatorRun, Failur
     let token = command.token_file.as_deref().map(crate::identity::callers::read_token);
     let token = token.transpose().map_err(Failure::usage)?;
     let claims = (command.model.as_str(), command.instructions.as_slice());
-    OperatorRun::open(&socket, token.as_deref().map(String::as_str), claims, &command.run)
-        .await
-        .map_err(Failure::invalid)
+    let undone = command.run.to_string();
+    let token = token.as_deref().map(String::as_str);
+    OperatorRun::open(&socket, token, claims, (LABEL, &undone)).await.map_err(Failure::invalid)
 }
 
 async fn restore(gate: &mut OperatorRun, file: &Undo, now: Option<&Digest>) -> FileOutcome {
