@@ -19,5 +19,6 @@ mod frameworks;
 mod functions;
 mod models;
 mod surface;
+mod typescript;
 
 use wicketgate_support::{files, home, people, process, ran, sidecar};
