@@ -21,8 +21,14 @@ pub struct Provider {
 impl Provider {
     #[track_caller]
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With these options of its own.
+    #[track_caller]
+    pub fn start_with(options: &[&str]) -> Self {
         let mut command = clean(python());
-        command.arg(top().join("tests/agents/llm/provider.py"));
+        command.arg(top().join("tests/agents/llm/provider.py")).args(options);
         let process = Process::start(command);
         let url = process.read("its address", |line| {
             let line: Value = serde_json::from_str(line).ok()?;

@@ -1,7 +1,6 @@
 //! Functions as tools: the gate starts the process that has their bodies, in a sandbox; the agent has stubs.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use wicketgate_support::commands;
@@ -9,17 +8,18 @@ use wicketgate_support::program::top;
 
 use crate::files::Files;
 use crate::gate::{Gate, printed};
-use crate::program::{clean, play, script};
+use crate::program::{clean, copy, open, play, script};
 
 /// The entry of `servers:` that `describe` prints.
 #[track_caller]
 fn described(files: &Files) -> Value {
+    copy("clients/python/src", &files.path("sdk"));
     let desk = std::fs::read_to_string(top().join("tests/clients/programs/desk.py")).unwrap();
     files.write("code/desk.py", desk);
-    // Another user runs what is in the sandbox: it must be able to enter, and its Python be one of the system.
-    std::fs::set_permissions(files.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+    open(&files.path(""));
     let mut describe = clean(commands::python().into());
     describe.args(["-m", "wicketgate", "describe", "desk"]).current_dir(files.path("code"));
+    describe.env("PYTHONPATH", files.path("sdk"));
     let yaml = printed(&mut describe);
     let mut all: BTreeMap<String, Vec<Value>> = serde_saphyr::from_str(&yaml).unwrap();
     let servers = all.remove("servers").unwrap();

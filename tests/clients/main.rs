@@ -12,12 +12,14 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod document;
 mod gate;
 mod program;
 
 mod frameworks;
 mod functions;
 mod models;
+mod pages;
 mod surface;
 mod typescript;
 

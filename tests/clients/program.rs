@@ -1,6 +1,7 @@
 //! Programs in Python and Node that use the clients, and what they print: a JSON object a line.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -44,6 +45,27 @@ pub fn script(gate: &Gate, name: &str) -> Command {
     let mut command = agent(gate, python());
     command.arg(top().join("tests/clients/programs").join(name));
     command
+}
+
+/// Copies a folder of the repository to where every user can read it: a sandbox runs its programs as another one.
+pub fn copy(from: &str, to: &Path) {
+    let from = top().join(from);
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(&from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            let below = entry.path();
+            copy(below.strip_prefix(top()).unwrap().to_str().unwrap(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Lets every user enter a folder.
+pub fn open(folder: &Path) {
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Runs a program to its end, and approves each call that it says is held; the object that it prints at last.

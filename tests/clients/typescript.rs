@@ -44,6 +44,7 @@ impl Project {
         for name in ["package.json", "tsconfig.json"] {
             std::fs::copy(source.join(name), ours.join(name)).unwrap();
         }
+        std::fs::write(project.path("package.json"), r#"{"type": "module"}"#).unwrap();
         for entry in std::fs::read_dir(packages()).unwrap() {
             let entry = entry.unwrap();
             std::os::unix::fs::symlink(entry.path(), installed.join(entry.file_name())).unwrap();
