@@ -5,7 +5,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use wicketgate_support::program::top;
 
-use crate::gate::Gate;
+use crate::files::Files;
+use crate::gate::{Gate, Offer};
 use crate::process::Process;
 use crate::program::{clean, play, python, script};
 
@@ -40,7 +41,7 @@ impl Provider {
 
 /// One agent ran to its end: every result reached its model, and the denial ended nothing.
 #[track_caller]
-pub fn goes_on(gate: &Gate, mut command: Command, provider: &Provider) {
+pub fn goes_on(gate: &Gate, mut command: Command, provider: &Provider) -> Value {
     command.env("WICKETGATE_LLM_PROVIDER", &provider.url);
     let said = play(gate, command);
     assert_eq!(said["final"], "Done.", "{said}");
@@ -55,6 +56,32 @@ pub fn goes_on(gate: &Gate, mut command: Command, provider: &Provider) {
     }
     // With `raises`, the denial is the program's to handle.
     assert_eq!(said["raised"], json!("policy.denied"), "{said}");
+    said
+}
+
+/// The agent's T3 call ran, because the gate saw its model ask for it: a call that the model did not ask for was denied.
+#[track_caller]
+pub fn is_observed(said: &Value) {
+    assert_eq!(said["alone"], "tier3_binding", "{said}");
+}
+
+/// A gate through which the agents ask their model.
+#[track_caller]
+pub fn observing(provider: &Provider) -> Gate {
+    let offer = Offer { provider: Some(provider.url.clone()), ..Offer::default() };
+    Gate::start_with(Files::new(), &offer)
+}
+
+#[test]
+fn a_call_of_tier_3_runs_once_the_gate_saw_the_model_of_a_framework_ask_for_it() {
+    let provider = Provider::start();
+    let gate = observing(&provider);
+    for framework in ["openai_agents", "pydantic_ai", "langchain"] {
+        let mut command = script(&gate, "framework.py");
+        command.args([framework, "observed"]);
+        is_observed(&goes_on(&gate, command, &provider));
+    }
+    gate.finish();
 }
 
 #[test]

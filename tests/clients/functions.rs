@@ -7,8 +7,8 @@ use wicketgate_support::commands;
 use wicketgate_support::program::top;
 
 use crate::files::Files;
-use crate::gate::{Gate, printed};
-use crate::program::{clean, copy, open, play, script};
+use crate::gate::{Gate, Offer, printed};
+use crate::program::{clean, copy, open, play, python, script};
 
 /// The entry of `servers:` that `describe` prints.
 #[track_caller]
@@ -34,7 +34,7 @@ fn the_body_of_a_function_runs_in_the_process_that_the_gate_starts_and_never_in_
     assert_eq!(server["tier"], "T1");
     assert_eq!(server["stdio"]["sandbox"]["level"], "S2");
     assert_eq!(server["tools"]["count"], json!({"tier": "T0", "read_only": true}));
-    let gate = Gate::start_with(files, vec![server], |_| {});
+    let gate = Gate::start_with(files, &Offer { servers: vec![server], ..Offer::default() });
     let mut command = script(&gate, "caller.py");
     // The same module, imported by the agent.
     command.env(
@@ -45,8 +45,9 @@ fn the_body_of_a_function_runs_in_the_process_that_the_gate_starts_and_never_in_
     let result = &said["result"];
     assert!(result["pid"].is_u64() && result["pid"] != said["pid"], "{said}");
     assert_eq!((&said["bodies"], &said["kept"]), (&json!([]), &json!([])), "{said}");
-    // What the function may not write, and what the agent has: neither is there.
-    assert_eq!((&result["wrote"], &result["token"]), (&json!(false), &Value::Null), "{said}");
+    // It has no token of the agent's, and what it writes beside its module is not there.
+    assert_eq!((&result["text"], &result["token"]), (&json!("hello"), &Value::Null), "{said}");
+    assert!(!gate.files.path("code/written").exists());
     assert_eq!(
         (&said["count"], &said["lines"], &said["counts"]),
         (&json!(3), &json!(2), &json!(4))
@@ -54,4 +55,10 @@ fn the_body_of_a_function_runs_in_the_process_that_the_gate_starts_and_never_in_
     assert!(said["fails"].as_str().unwrap().contains("ValueError: no luck"), "{said}");
     assert_eq!(said["without"], "not_reached", "{said}");
     gate.finish();
+}
+
+#[test]
+fn annotations_become_schemas_and_a_function_without_them_is_refused_with_what_to_write() {
+    let mut command = clean(python());
+    printed(command.arg(top().join("tests/clients/programs/declares.py")));
 }

@@ -31,7 +31,7 @@ fn shows_calls(printed: &str) {
 /// A provider whose model reads a note and is done, and where an agent finds it.
 #[track_caller]
 fn provider(gate: &Gate) -> Provider {
-    let read = json!({"tools": [{"name": "notes__read", "arguments": {"path": "todo.md"}}]});
+    let read = json!({"tools": [{"name": "notes_read", "arguments": {"path": "todo.md"}}]});
     gate.files.write_json(
         "script.json",
         &json!({"rules": [{"when": {"results": 0}, "answer": read},

@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use wicketgate_support::program::top;
 
-use crate::frameworks::{Provider, goes_on};
+use crate::frameworks::{Provider, goes_on, is_observed, observing};
 use crate::gate::{Gate, printed};
 use crate::home;
 use crate::program::{agent, clean, play};
@@ -94,5 +94,10 @@ fn the_typescript_client_gives_results_and_a_class_of_error_for_each_refusal() {
 fn an_agent_of_the_ai_library_goes_on_from_a_denial_and_waits_for_an_approval() {
     let (gate, provider, project) = (Gate::start(), Provider::start(), Project::new());
     goes_on(&gate, project.script(&gate, "framework.mjs"), &provider);
+    gate.finish();
+    let gate = observing(&provider);
+    let mut command = project.script(&gate, "framework.mjs");
+    command.arg("observed");
+    is_observed(&goes_on(&gate, command, &provider));
     gate.finish();
 }

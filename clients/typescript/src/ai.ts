@@ -13,14 +13,14 @@ export interface ToolOptions {
   raises?: boolean;
 }
 
-/** The tools of a run, for `generateText({ tools })`. In their names `__` stands for dots: providers take none. */
+/** The tools of a run, for `generateText({ tools })`. In their names `_` stands for dots: providers take none. */
 export async function tools(run: Run, options: ToolOptions = {}): Promise<ToolSet> {
   const listed = new Map((await run.tools()).map((tool) => [tool.name, tool]));
   const made: ToolSet = {};
   for (const name of options.names ?? listed.keys()) {
     const tool = listed.get(name);
     if (!tool) throw new TypeError(`the manifest grants no tool \`${name}\`: it grants ${[...listed.keys()].join(", ") || "none"}`);
-    const short = name.replaceAll(".", "__");
+    const short = name.replaceAll(".", "_");
     if (short in made) throw new TypeError(`\`${name}\` and another tool have one name for models: choose one`);
     made[short] = dynamicTool({
       description: tool.description,

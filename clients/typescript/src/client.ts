@@ -6,7 +6,7 @@ import { Held, NotReached, Unavailable, errorOf } from "./errors.ts";
 import { AGAIN } from "./models.ts";
 import type { CallAnswer, OpenedRunBody, Receipt, ResultReference, RunBody, RunRequest, SealedBody, ToolBody, ToolList } from "./models.ts";
 import { Address, json } from "./wire.ts";
-import type { Reply, WireEvent } from "./wire.ts";
+import type { Reply, TlsOptions, WireEvent } from "./wire.ts";
 
 // The longest time that one request waits for approvers; the gate takes no more.
 const WAIT_MS_MAX = 60_000;
@@ -24,6 +24,8 @@ export interface Answer {
 export interface GateOptions {
   /** The agent's token. Over a Unix socket the kernel names the agent, and none is needed. */
   token?: string | undefined;
+  /** For https: authorities to trust, and the agent's certificate for mutual TLS. */
+  tls?: TlsOptions;
   /** How long a request is repeated, with the same call id, while nothing was decided. */
   retryMs?: number;
 }
@@ -58,7 +60,7 @@ export class Gate {
   readonly #retryMs: number;
 
   constructor(url: string, options: GateOptions = {}) {
-    this.address = new Address(url);
+    this.address = new Address(url, options.tls);
     this.#token = options.token;
     this.#retryMs = options.retryMs ?? 10_000;
   }
@@ -69,6 +71,15 @@ export class Gate {
     if (!WICKETGATE_URL) throw new NotReached("WICKETGATE_URL is not set");
     const token = WICKETGATE_TOKEN || (WICKETGATE_TOKEN_FILE && readFileSync(WICKETGATE_TOKEN_FILE, "utf8").trim()) || undefined;
     return new Gate(WICKETGATE_URL, { token, ...options });
+  }
+
+  /** Where it answers, for a client that takes a URL. */
+  get url(): string {
+    const { url } = this.address;
+    if (url.startsWith("unix:")) {
+      throw new TypeError("a socket has no URL that a model's client takes: set WICKETGATE_URL to the gate's TCP address");
+    }
+    return url.replace(/\/$/, "");
   }
 
   /** Opens a run with the agent's claims. */
@@ -106,8 +117,8 @@ export class Gate {
         throw errorOf(problem, reply.status, asking.runId);
       } catch (why) {
         if (!(why instanceof Unavailable)) throw why;
-        const unsure = why instanceof NotReached && asking.repeat !== false;
-        if (!(unsure || AGAIN.includes(why.code)) || Date.now() + wait > until) throw why;
+        const lost = why instanceof NotReached && (asking.repeat !== false || !why.sent);
+        if (!(lost || AGAIN.includes(why.code)) || Date.now() + wait > until) throw why;
         await pause(wait, undefined, asking.signal ? { signal: asking.signal } : {});
       }
     }
@@ -135,6 +146,14 @@ export class Run {
   /** The run: agent, binding, how many calls. */
   async info(): Promise<RunBody> {
     return json((await this.#ask("GET", "/gate/v1/run")).body) as RunBody;
+  }
+
+  /**
+   * What a provider of an OpenAI dialect takes so that its requests belong to this run: `createOpenAI(run.openai())`. Then the
+   * gate sees which calls the model asked for.
+   */
+  openai(): { baseURL: string; apiKey: string } {
+    return { baseURL: `${this.gate.url}/v1`, apiKey: this.#token };
   }
 
   /** The tools that the manifest grants, with the schemas of their arguments. */

@@ -55,9 +55,9 @@ export class GateError extends Error {
   /** What a model reads in place of a result, and can go on from. */
   forModel(): string {
     const rule = this.rule ? ` Rule: ${this.rule}.` : "";
-    return `${this.told}: ${this.detail} (code ${this.code}).${rule} ${this.advice}`;
+    return `${this.headline}: ${this.detail} (code ${this.code}).${rule} ${this.advice}`;
   }
-  protected get told(): string {
+  protected get headline(): string {
     return "The gate could not make this call";
   }
   protected get advice(): string {
@@ -67,7 +67,7 @@ export class GateError extends Error {
 
 /** The call did not run, and the same call never will. */
 export class Denied extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "The gate denied this call, and it did not run";
   }
   protected override get advice(): string {
@@ -84,7 +84,7 @@ export class LimitExceeded extends Denied {
 
 /** The request or its arguments do not have the form that is asked for; nothing ran. */
 export class InvalidArguments extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "The gate refused the form of this call, and it did not run";
   }
   protected override get advice(): string {
@@ -94,7 +94,7 @@ export class InvalidArguments extends GateError {
 
 /** The call waits for an approval. `runId` and `callId` name it; `Run.wait` waits for it. */
 export class Held extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "This call waits for a person's approval, and it has not run";
   }
   protected override get advice(): string {
@@ -119,7 +119,7 @@ export class Held extends GateError {
 
 /** Nothing was decided: the gate is not reached, is draining, or has no ledger. Ask again with the same call id. */
 export class Unavailable extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "The gate cannot be used now";
   }
   protected override get advice(): string {
@@ -129,8 +129,12 @@ export class Unavailable extends GateError {
 
 /** The gate does not answer at all. */
 export class NotReached extends Unavailable {
-  constructor(detail: string) {
+  /** Whether it may have the request. */
+  readonly sent: boolean;
+
+  constructor(detail: string, sent = true) {
     super({ type: "about:blank", title: "", status: 503, detail, code: "not_reached", retry: "same_id" });
+    this.sent = sent;
   }
   override get next(): string {
     return "start the gate, or set WICKETGATE_URL to its address or socket";
@@ -139,7 +143,7 @@ export class NotReached extends Unavailable {
 
 /** The call ran and failed. */
 export class ToolFailed extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "The tool ran and failed";
   }
   protected override get advice(): string {
@@ -149,7 +153,7 @@ export class ToolFailed extends GateError {
 
 /** The call may have run. Look at the tool's own records before you make it again. */
 export class OutcomeUnknown extends GateError {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "It is not known whether this call had an effect";
   }
   protected override get advice(): string {
@@ -170,14 +174,14 @@ export class Unauthenticated extends GateError {}
 
 /** No approval came in time, and the call did not run. */
 export class Expired extends Denied {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "No approval came in time, and the call did not run";
   }
 }
 
 /** The call was cancelled. */
 export class Cancelled extends Denied {
-  protected override get told(): string {
+  protected override get headline(): string {
     return "This call was cancelled";
   }
 }

@@ -21,13 +21,20 @@ export interface WireEvent {
 // A gate answers a call within its tool's deadline, at most ten minutes, and writes at least every second to a stream.
 const TIMEOUT_MS = 660_000;
 
+/** For https: authorities to trust, and the agent's certificate for mutual TLS. */
+export interface TlsOptions {
+  ca?: string | Buffer;
+  cert?: string | Buffer;
+  key?: string | Buffer;
+}
+
 /** Where a gate answers: `http://HOST:PORT`, `https://HOST`, or `unix:PATH`. */
 export class Address {
   readonly url: string;
   readonly #options: RequestOptions;
   readonly #secure: boolean;
 
-  constructor(url: string) {
+  constructor(url: string, tls: TlsOptions = {}) {
     this.url = url;
     this.#secure = url.startsWith("https:");
     const socket = /^unix:(?:\/\/(?=\/))?(.+)$/.exec(url);
@@ -39,7 +46,7 @@ export class Address {
       throw new TypeError(`\`${url}\` is no address of a gate: write http://HOST:PORT, https://HOST or unix:PATH`);
     }
     const { hostname, port } = new URL(url);
-    this.#options = { host: hostname.replace(/^\[|\]$/g, ""), ...(port ? { port } : {}) };
+    this.#options = { ...tls, host: hostname.replace(/^\[|\]$/g, ""), ...(port ? { port } : {}) };
   }
 
   #begin(method: string, path: string, headers: Record<string, string>, body?: Buffer, signal?: AbortSignal): Promise<IncomingMessage> {
@@ -49,7 +56,11 @@ export class Address {
       if (signal) options.signal = signal;
       const request = (this.#secure ? secure : plain)(options, resolve);
       request.on("timeout", () => request.destroy(new Error("no answer in time")));
-      request.on("error", (why) => reject(signal?.aborted ? signal.reason : new NotReached(`no answer from the gate at ${this.url}: ${why.message}`)));
+      const lost = (why: NodeJS.ErrnoException) => {
+        const sent = !["ECONNREFUSED", "ENOENT", "ENOTFOUND"].includes(why.code ?? "");
+        return new NotReached(`no answer from the gate at ${this.url}: ${why.message}`, sent);
+      };
+      request.on("error", (why) => reject(signal?.aborted ? signal.reason : lost(why)));
       request.end(body);
     });
   }

@@ -1,13 +1,12 @@
 """Functions as tools: what the gate starts has their bodies."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 from typing import Annotated, Literal
 
 from wicketgate import sandbox, tool
-
-WHERE = pathlib.Path(__file__).parent
 
 sandbox("desk")
 
@@ -22,12 +21,9 @@ class Letter:
 def process(text: str) -> dict:
     """Where this body runs, and what it can do there."""
     print("a line that is no answer")
-    try:
+    with contextlib.suppress(OSError):
         pathlib.Path(os.environ["PYTHONPATH"].split(":")[0], "written").write_text(text)
-        wrote = True
-    except OSError:
-        wrote = False
-    return {"pid": os.getpid(), "token": os.environ.get("WICKETGATE_TOKEN_FILE"), "wrote": wrote, "text": text}
+    return {"pid": os.getpid(), "token": os.environ.get("WICKETGATE_TOKEN_FILE"), "text": text}
 
 
 @tool(tier="T0", read_only=True)

@@ -1,5 +1,6 @@
-"""framework.py openai_agents|pydantic_ai|langchain: an agent whose model reads a note, asks for payroll, and writes a note
-that a person has to approve. Prints what its model read, and its last answer."""
+"""framework.py openai_agents|pydantic_ai|langchain [observed]: an agent whose model reads a note, asks for payroll, and writes a note
+that a person has to approve. Prints what its model read, and its last answer. `observed`: the model is asked through the gate, in the
+same run."""
 
 import asyncio
 import base64
@@ -19,11 +20,11 @@ def script(framework):
     def call(name, **arguments):
         return {"tools": [{"name": name, "arguments": arguments}]}
 
-    written = call("notes__write", path=f"held-{framework}.md", content="x")
+    written = call("notes_write", path=f"held-{framework}.md", content="x")
     return {
         "rules": [
-            {"when": {"results": 0}, "answer": call("notes__read", path="todo.md")},
-            {"when": {"results": 1}, "answer": call("notes__read", path="payroll.md")},
+            {"when": {"results": 0}, "answer": call("notes_read", path="todo.md")},
+            {"when": {"results": 1}, "answer": call("notes_read", path="payroll.md")},
             {"when": {"results": 2}, "answer": written},
             {"when": {"results": 3}, "answer": {"text": "Done."}},
         ]
@@ -46,30 +47,30 @@ def text(content):
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def openai_agents(tools):
+def openai_agents(tools, client):
     from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
     from openai import AsyncOpenAI
 
     set_tracing_disabled(True)
-    model = OpenAIChatCompletionsModel("scripted-1", AsyncOpenAI(base_url=f"{PROVIDER}/v1", api_key="k"))
+    model = OpenAIChatCompletionsModel("scripted-1", AsyncOpenAI(**client))
     agent = Agent(name="clients", instructions="Keep the notes.", model=model, tools=tools)
     return asyncio.run(Runner.run(agent, PROMPT, max_turns=6)).final_output
 
 
-def pydantic_ai(tools):
+def pydantic_ai(tools, client):
     from pydantic_ai import Agent
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    model = OpenAIChatModel("scripted-1", provider=OpenAIProvider(base_url=f"{PROVIDER}/v1", api_key="k"))
+    model = OpenAIChatModel("scripted-1", provider=OpenAIProvider(**client))
     return Agent(model, instructions="Keep the notes.", tools=tools).run_sync(PROMPT).output
 
 
-def langchain(tools):
+def langchain(tools, client):
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
-    model = ChatOpenAI(base_url=f"{PROVIDER}/v1", api_key="k", model="scripted-1")
+    model = ChatOpenAI(**client, model="scripted-1")
     agent = create_agent(model, tools=tools, system_prompt="Keep the notes.")
     return agent.invoke({"messages": [("user", PROMPT)]})["messages"][-1].text
 
@@ -87,11 +88,20 @@ def main():
     with Gate.from_env().open() as run:
         run.on_held = lambda why: print(json.dumps({"held": why.approval}), flush=True)
         provider("/script", script(framework))
-        final = agent(adapter.tools(run, wait=60))
+        observed = "observed" in sys.argv
+        client = run.openai() if observed else {"base_url": f"{PROVIDER}/v1", "api_key": "k"}
+        tools = [tool.name for tool in run.tools() if tool.name.startswith("notes.")]
+        final = agent(adapter.tools(run, tools, wait=60), client)
         said = {"final": final, "results": results()}
+        if observed:
+            # The model asked for none of this.
+            try:
+                run.call("notes.write", path="held-alone.md", content="x")
+            except Denied as why:
+                said["alone"] = why.cause
         provider("/script", script(framework))
         try:
-            agent(adapter.tools(run, ["notes.read"], raises=True))
+            agent(adapter.tools(run, ["notes.read"], raises=True), client)
         except Exception as why:  # noqa: BLE001 - each framework has its own
             said["raised"] = inner(why)
     print(json.dumps(said))

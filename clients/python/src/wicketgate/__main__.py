@@ -1,4 +1,4 @@
-"""python -m wicketgate serve MODULE | describe MODULE [--for tools|manifest|mcp]"""
+"""python -m wicketgate init MODULE | describe MODULE [--for tools|manifest|mcp] | serve MODULE"""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve the functions of a module over MCP; the gate starts this")
     describe = commands.add_parser("describe", help="print what the files of a gate say of a module's functions")
-    for command in (serve, describe):
+    init = commands.add_parser("init", help="make a gate for the functions of a module, with `wicketgate init`")
+    for command in (serve, describe, init):
         command.add_argument("module", help="the module, as `import` names it")
         command.add_argument("--server", help="which server's functions, if the module declares several")
     describe.add_argument(
@@ -23,12 +24,20 @@ def main(argv: list[str] | None = None) -> int:
         help="wicketgate.yaml (the default), agent.yaml, or `wicketgate init --from`",
     )
     describe.add_argument("--signer", default="KEYID", help="the key that signs the lock, for --for manifest")
-    args = parser.parse_args(argv)
+    init.add_argument("--dir", default="gate", help="the directory to write; it must not exist (default: gate)")
+    args, extra = parser.parse_known_args(argv)
+    if extra and args.command != "init":
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
     try:
         if args.command == "serve":
             from .serve import serve as run
 
             return run(args.module, args.server)
+        if args.command == "init":
+            from .init import init as make
+
+            # What else is given is for `wicketgate init`.
+            return make(args.module, args.server, args.dir, extra)
         from .describe import describe as write
 
         sys.stdout.write(write(args.module, args.server, args.form, args.signer))

@@ -71,6 +71,10 @@ class Address:
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = self._connect(timeout)
         try:
+            connection.connect()
+        except OSError as why:
+            raise unavailable(f"no answer from the gate at {self.url}: {why}", sent=False) from why
+        try:
             connection.request(verb, path, body=body, headers=dict(headers))
             return connection, connection.getresponse()
         except (OSError, http.client.HTTPException) as why:
@@ -107,7 +111,8 @@ class Address:
 
 
 def _read(lines: Any) -> Iterator[tuple[str, str, Any]]:
-    name, ident, data = "", "", []
+    name, ident = "", ""
+    data: list[str] = []
     for raw in lines:
         line = raw.decode("utf-8").rstrip("\r\n")
         member, _, value = line.partition(":")

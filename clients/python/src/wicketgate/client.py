@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import contextvars
 import functools
 import hashlib
@@ -23,8 +25,9 @@ from ._models import AGAIN, CallAnswer, OpenedRunBody, Problem, Receipt, ResultR
 
 T = TypeVar("T")
 
-# The longest time that one request waits for approvers; the gate takes no more.
-WAIT_MS_MAX = 60_000
+# The longest time that one request waits for approvers; the gate takes a minute. A thread that waits ends soon after its
+# program.
+WAIT_MS_MAX = 10_000
 # The length of one part of a large result.
 PART = 1 << 20
 
@@ -51,9 +54,10 @@ class Answer:
     def text(self) -> str:
         """The result as a text: of an MCP tool the parts that are text."""
         content = self.result.get("content") if isinstance(self.result, dict) else None
-        parts = [part.get("text") for part in content or [] if isinstance(part, dict)]
-        if parts and all(isinstance(part, str) for part in parts):
-            return "\n".join(parts)
+        parts = [part.get("text") if isinstance(part, dict) else None for part in content or []]
+        texts = [part for part in parts if isinstance(part, str)]
+        if texts and len(texts) == len(parts):
+            return "\n".join(texts)
         return self.result if isinstance(self.result, str) else json.dumps(self.result, ensure_ascii=False)
 
 
@@ -81,6 +85,13 @@ class Gate:
         self._token = token
         # How long a request is repeated, with the same call id, while nothing was decided.
         self.retry_seconds = retry_seconds
+
+    @property
+    def url(self) -> str:
+        """Where it answers, for a client that takes a URL."""
+        if self._address.url.startswith("unix:"):
+            raise ValueError("a socket has no URL that a model's client takes: set WICKETGATE_URL to the gate's TCP address")
+        return self._address.url.rstrip("/")
 
     @classmethod
     def from_env(cls, **more: Any) -> Gate:
@@ -145,8 +156,8 @@ class Gate:
                     return reply
                 raise errors.error(problem, reply.status, run_id)
             except errors.Unavailable as why:
-                unsure = isinstance(why, errors.NotReached) and repeat
-                if not (unsure or why.code in AGAIN) or time.monotonic() + pause > until:
+                lost = isinstance(why, errors.NotReached) and (repeat or not why.sent)
+                if not (lost or why.code in AGAIN) or time.monotonic() + pause > until:
                     raise
                 time.sleep(max(pause, min(why.retry_after or 0, until - time.monotonic())))
                 pause = min(pause * 2, 2.0)
@@ -167,6 +178,7 @@ class Run:
         self.id = opened.run_id if opened else run_id
         # Gets each call that begins to wait for approvers: a program can tell people.
         self.on_held: Callable[[errors.Held], None] | None = None
+        self._sealed = False
         self._workers: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._reset: contextvars.Token[Run | None] | None = None
@@ -184,6 +196,15 @@ class Run:
         found = RunBody.of(self._get("/gate/v1/run").json())
         self.id = found.run_id
         return found
+
+    def openai(self) -> dict[str, str]:
+        """What an OpenAI client takes so that its requests belong to this run: `AsyncOpenAI(**run.openai())`. Then the gate
+        sees which calls the model asked for."""
+        return {"base_url": f"{self.gate.url}/v1", "api_key": self._token}
+
+    def anthropic(self) -> dict[str, str]:
+        """The same for `Anthropic(**run.anthropic())`."""
+        return {"base_url": self.gate.url, "auth_token": self._token}
 
     def tools(self) -> list[ToolBody]:
         """The tools that the manifest grants, with the schemas of their arguments."""
@@ -260,6 +281,7 @@ class Run:
 
     def seal(self) -> SealedBody:
         """Ends the run: its token is dead."""
+        self._sealed = True
         return SealedBody.of(self.gate._ask("POST", "/gate/v1/run/seal", self._token, run_id=self.id).json())
 
     # --- large results ---
@@ -303,7 +325,7 @@ class Run:
         _ambient.append(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._reset is not None:
             _current.reset(self._reset)
             self._reset = None
@@ -312,8 +334,13 @@ class Run:
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
             self._workers = None
-        if self.opened is not None:
-            self.seal()
+        if self.opened is not None and not self._sealed:
+            try:
+                self.seal()
+            except errors.GateError:
+                # What went wrong in the block says more.
+                if kind is None:
+                    raise
 
 
 _shared = threading.Lock()
@@ -329,7 +356,14 @@ def current_run() -> Run:
         if not _joined:
             gate, token = Gate.from_env(), secret("WICKETGATE_RUN_TOKEN")
             _joined.append(gate.join(token) if token else gate.open())
+            atexit.register(_leave, _joined[0])
         return _joined[0]
+
+
+def _leave(run: Run) -> None:
+    if run.opened is not None:
+        with contextlib.suppress(errors.GateError):
+            run.seal()
 
 
 __all__ = ["Answer", "Event", "Gate", "Problem", "Run", "current_run"]

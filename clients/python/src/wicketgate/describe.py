@@ -17,15 +17,18 @@ SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 
 
 def _paths(module: str) -> tuple[list[str], list[str]]:
-    """Folders to import from, and folders to read: of this interpreter, this package and the module."""
-    file = getattr(sys.modules[module], "__file__", None)
-    here = Path(file).resolve().parents[module.count(".")] if file else Path.cwd()
+    """Folders to import from, and what to read: of this interpreter, this package and the module."""
+    outer = sys.modules[module.partition(".")[0]]
+    file = Path(getattr(outer, "__file__", None) or Path.cwd() / f"{module}.py").resolve()
+    # Of a module its file alone, of a package its folder: what lies beside them is not the functions' to read.
+    own = file.parent if hasattr(outer, "__path__") else file
+    here = own.parent
     ours = Path(__file__).resolve().parents[1]
     packages = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")]
     imports = [here] if ours in packages else [here, ours]
     # The interpreter that a virtual environment links to stands elsewhere.
     prefixes = [Path(one).resolve() for one in (sys.prefix, sys.base_prefix)]
-    read = [*prefixes, Path(sys.executable).resolve().parents[1], here, ours]
+    read = [*prefixes, Path(sys.executable).resolve().parents[1], own, ours]
     kept: list[Path] = []
     for one in read:
         covered = any(one == other or other in one.parents for other in [*map(Path, SYSTEM), *kept])

@@ -75,16 +75,16 @@ class GateError(Exception):
     def for_model(self) -> str:
         """What a model reads in place of a result, and can go on from."""
         rule = f" Rule: {self.rule}." if self.rule else ""
-        return f"{self.told}: {self.detail} (code {self.code}).{rule} {self.advice}"
+        return f"{self.headline}: {self.detail} (code {self.code}).{rule} {self.advice}"
 
-    told = "The gate could not make this call"
+    headline = "The gate could not make this call"
     advice = "Go on without this result."
 
 
 class Denied(GateError):
     """The call did not run, and the same call never will."""
 
-    told = "The gate denied this call, and it did not run"
+    headline = "The gate denied this call, and it did not run"
     advice = "Do not repeat it. Change the call, or continue without it."
 
 
@@ -97,14 +97,14 @@ class LimitExceeded(Denied):
 class InvalidArguments(GateError):
     """The request or its arguments do not have the form that is asked for; nothing ran."""
 
-    told = "The gate refused the form of this call, and it did not run"
+    headline = "The gate refused the form of this call, and it did not run"
     advice = "Correct the arguments to match the tool's schema."
 
 
 class Held(GateError):
     """The call waits for an approval. `run_id` and `call_id` name it; `Run.wait` waits for it."""
 
-    told = "This call waits for a person's approval, and it has not run"
+    headline = "This call waits for a person's approval, and it has not run"
     advice = "Do not repeat it. Continue with other work, and say that it waits."
 
     @property
@@ -131,21 +131,21 @@ class Held(GateError):
 class Unavailable(GateError):
     """Nothing was decided: the gate is not reached, is draining, or has no ledger. Ask again with the same call id."""
 
-    told = "The gate cannot be used now"
+    headline = "The gate cannot be used now"
     advice = "Tell your user that the gate does not answer."
 
 
 class ToolFailed(GateError):
     """The call ran and failed."""
 
-    told = "The tool ran and failed"
+    headline = "The tool ran and failed"
     advice = "Read the detail before you try something else."
 
 
 class OutcomeUnknown(GateError):
     """The call may have run. Look at the tool's own records before you make it again."""
 
-    told = "It is not known whether this call had an effect"
+    headline = "It is not known whether this call had an effect"
     advice = "Do not repeat it. Say that its outcome is unknown."
 
 
@@ -168,13 +168,13 @@ class Sealed(GateError):
 class Expired(Denied):
     """No approval came in time, and the call did not run."""
 
-    told = "No approval came in time, and the call did not run"
+    headline = "No approval came in time, and the call did not run"
 
 
 class Cancelled(Denied):
     """The call was cancelled."""
 
-    told = "This call was cancelled"
+    headline = "This call was cancelled"
 
 
 class Unauthenticated(GateError):
@@ -221,15 +221,20 @@ def error(body: Any, status: int, run_id: str | None = None) -> GateError:
     return CLASSES.get(problem.code, GateError)(problem, run_id)
 
 
-def unavailable(detail: str) -> Unavailable:
-    """An error of the way to the gate."""
+def unavailable(detail: str, sent: bool = True) -> Unavailable:
+    """An error of the way to the gate. `sent`: whether the gate may have the request."""
     problem = {"type": "about:blank", "title": "", "status": 503, "detail": detail, "code": "not_reached",
                "retry": "same_id"}
-    return NotReached(Problem.of(problem))
+    made = NotReached(Problem.of(problem))
+    made.sent = sent
+    return made
 
 
 class NotReached(Unavailable):
     """The gate does not answer at all."""
+
+    # Whether it may have the request.
+    sent = True
 
     @property
     def next(self) -> str:

@@ -24,8 +24,8 @@ class Governed:
 
     @property
     def name(self) -> str:
-        """The gate's name with `__` for dots: providers take none."""
-        return self.tool.name.replace(".", "__")
+        """The gate's name with `_` for dots: providers take none, and the gate knows the name when a model is offered it."""
+        return self.tool.name.replace(".", "_")
 
     @property
     def schema(self) -> dict[str, Any]:

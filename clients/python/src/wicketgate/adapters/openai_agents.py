@@ -32,7 +32,7 @@ def _tool(one: Governed) -> FunctionTool:
             return f"The arguments are no JSON: {why}. Correct them."
         return text(await one.acall(given))
 
-    made = FunctionTool(
+    return FunctionTool(
         name=one.name,
         description=one.tool.description,
         params_json_schema=one.schema,
@@ -40,4 +40,3 @@ def _tool(one: Governed) -> FunctionTool:
         # The gate compares the arguments with the schema as it stands.
         strict_json_schema=False,
     )
-    return made

@@ -26,6 +26,7 @@ def _tool(one: Governed) -> Tool[Any]:
     async def invoke(**arguments: Any) -> Any:
         return await one.acall(arguments)
 
-    return Tool.from_schema(
+    made: Tool[Any] = Tool.from_schema(
         invoke, name=one.name, description=one.tool.description, json_schema=one.schema, takes_ctx=False
     )
+    return made
