@@ -108,6 +108,9 @@ export class Held extends GateError {
   get url(): string {
     return `/gate/v1/calls/${this.callId ?? ""}`;
   }
+  override forModel(): string {
+    return `${super.forModel()} The call is \`${this.approval}\`.`;
+  }
   /** The end of the time that the call waits. */
   get expires(): string | undefined {
     return this.problem.expires ?? undefined;

@@ -48,6 +48,7 @@ async function holds(run) {
   const args = { path: `held-ts-${where}.md`, content: "x" };
   const why = await raises(Held, () => run.call("notes.write", args, { callId: "waits" }));
   assert.deepEqual([why.callId, why.runId, why.url], ["waits", run.id, "/gate/v1/calls/waits"]);
+  assert.ok(why.forModel().includes(`\`${run.id} waits\``), why.forModel());
   assert.equal((await run.info()).counts.held, 1);
   const events = run.events("waits");
   assert.equal((await events.next()).value.name, "held");

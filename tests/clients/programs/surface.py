@@ -109,6 +109,7 @@ def holds(run, where):
     why = raises(Held, run.call, "notes.write", arguments, call_id="waits")
     assert why.call_id == "waits" and why.run_id == run.id and why.expires, why
     assert why.url == "/gate/v1/calls/waits" and f"{run.id} waits" in why.message
+    assert f"`{run.id} waits`" in why.for_model(), why.for_model()
     assert run.info().counts.held == 1
     events = run.events("waits")
     assert next(events).name == "held"

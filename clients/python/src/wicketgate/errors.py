@@ -117,6 +117,10 @@ class Held(GateError):
         """Where the gate shows the call to its agent."""
         return f"/gate/v1/calls/{self.call_id}"
 
+    def for_model(self) -> str:
+        """What a model reads: it can tell its user which call waits."""
+        return f"{super().for_model()} The call is `{self.approval}`."
+
     @property
     def expires(self) -> str | None:
         """The end of the time that the call waits."""
