@@ -127,6 +127,9 @@ pub fn documents() -> Vec<Document> {
     for name in ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
         found.push(Document::read(name));
     }
+    for client in ["python", "typescript"] {
+        found.push(Document::read(&format!("clients/{client}/README.md")));
+    }
     for folder in ["docs", "deploy", "examples", "policies", "benches", "fuzz"] {
         below(&top().join(folder), &mut found);
     }
