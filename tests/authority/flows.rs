@@ -3,6 +3,7 @@
 //! never held.
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ impl Web {
         let seen = Arc::clone(&sent);
         let keep = move |body: String| {
             seen.lock().push(body);
-            async { ([(axum::http::header::CONTENT_TYPE, "application/json")], r#"{"ok":true}"#) }
+            async { ([(CONTENT_TYPE, "application/json")], r#"{"ok":true}"#) }
         };
         let article = |axum::extract::Path(n): axum::extract::Path<u64>| async move {
             format!(
