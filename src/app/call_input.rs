@@ -14,6 +14,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
+use crate::policy::flow::TaintFacts;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::tool::screen;
 use crate::tool::toolbox::prepare;
@@ -114,6 +115,7 @@ pub fn input(
         pools: Vec::new(),
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
+        taint: TaintFacts { floor: config.taint.settings().floor, ..TaintFacts::default() },
     };
     let circumstances =
         Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };

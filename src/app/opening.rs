@@ -110,6 +110,7 @@ async fn settings(checked: &Checked, running: &Running) -> Result<enforce::Setti
         manifest_threshold: config.trust.manifest_threshold,
         self_test: config.self_test.at_start,
         isolation: bounds::isolation(checked, running),
+        taint: config.taint.settings(),
         bounds: bounds::bounds(checked).await?,
         ..enforce::Settings::default()
     })

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::roles::StatedRoles;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::id::ToolName;
+use crate::domain::taint::ToolRoles;
 use crate::domain::tier::Tier;
 
 pub use super::Kind;
@@ -40,6 +42,10 @@ pub struct Binding {
     pub cost_micro_usd: Option<u64>,
     /// For how long the same call under another id is the first one.
     pub dedupe: Option<Duration>,
+    /// What its answers bring into a run, and where its arguments can get to.
+    pub roles: ToolRoles,
+    /// What of that the operator wrote.
+    pub stated: StatedRoles,
     /// The whole MCP tool object as agents see it, its name qualified, canonical; `None` for other
     /// kinds.
     pub shown: Option<Arc<[u8]>>,

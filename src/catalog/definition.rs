@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Kind;
 use super::address::Cidr;
 use super::binding::{Credential, CredentialTarget};
+use super::roles::StatedRoles;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::canonical;
@@ -29,6 +30,7 @@ pub(super) struct Effective {
     pub result_bytes_max: u64,
     pub cost_micro_usd: Option<u64>,
     pub dedupe: Option<Duration>,
+    pub roles: StatedRoles,
 }
 
 impl Effective {
@@ -50,6 +52,7 @@ impl Effective {
             [
                 ("cost_micro_usd", cost),
                 ("dedupe_ms", self.dedupe.map(|window| millis(window).into())),
+                ("taint", self.roles.definition()),
             ],
         );
         let body = json!({"shown": shown, "effective": effective});

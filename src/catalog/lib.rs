@@ -58,6 +58,7 @@ pub mod lock;
 pub mod mcp;
 pub mod model;
 mod outbound;
+pub mod roles;
 pub mod schema;
 pub mod secret;
 pub mod server;
@@ -110,6 +111,9 @@ pub struct Tool {
     /// first answer. It helps clients that send a request again under a new id. Default: never.
     #[schemars(range(min = 1, max = DEDUPE_MS_MAX))]
     pub dedupe_ms: Option<u64>,
+    /// What its answers bring into a run, and where its arguments can get to, if not what its kind and its binding
+    /// show. What is milder than that is a promise of the operator.
+    pub taint: Option<roles::TaintConfig>,
     /// Secrets that requests are authenticated with (`http`, `fetch`, `grpc`).
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,

@@ -12,6 +12,7 @@ use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, say, 
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
+use crate::domain::id::RunId;
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::operator::api::replies::{GateReport, OrderReply, OrderRow, Outcome};
@@ -39,6 +40,8 @@ enum Command {
     Reinstate(Reinstate),
     /// Stop running calls and end their runs; new runs may be opened
     Kill(Switch),
+    /// Take the labels of a run away: what it has read does not count any more
+    ClearTaint(ClearTaint),
     BreakGlass(break_glass::Args),
     Health(health::Args),
 }
@@ -88,6 +91,22 @@ struct Switch {
     /// Time at which the order ends by itself, such as 2026-11-21T20:05:03.123Z
     #[arg(long, value_name = "INSTANT")]
     expires: Option<String>,
+    #[command(flatten)]
+    api: Api,
+}
+
+/// A run whose labels are taken away.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+        wicketgate control clear-taint 0192a000-0000-7000-8000-000000000001 --reason \"read by Otto\" --token-file otto.token\n\n\
+        The run may then send what it has read as if it had not read it. Exits with 0 when the gate with the run applied it.")]
+struct ClearTaint {
+    /// ID of the run
+    #[arg(value_parser = super::evidence::run_id)]
+    run: RunId,
+    /// Why; it is recorded in the ledger
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
     #[command(flatten)]
     api: Api,
 }
@@ -142,6 +161,11 @@ pub fn run(args: &Args) -> Exit {
             Command::Revoke(args) => switch("revoke", args).await,
             Command::Reinstate(args) => reinstate(args).await,
             Command::Kill(args) => switch("kill", args).await,
+            Command::ClearTaint(args) => {
+                let path = requests::RunPath { run: args.run.to_string() };
+                let clearing = requests::TaintClearing { reason: args.reason.clone() };
+                args.api.order::<route::TaintClearing>(&path, &clearing).await
+            }
         }
     };
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)

@@ -43,7 +43,8 @@ mod own;
 mod policy;
 pub mod pools;
 mod retention;
-pub mod telemetry;
+pub mod taint;
+mod telemetry;
 pub mod tls;
 mod trust;
 
@@ -57,6 +58,7 @@ pub use overrides::{names, stray};
 pub use own::closed;
 pub use policy::{Amendments, Lint, Policy};
 pub use retention::{Encryption, Retention, duration};
+pub use taint::TaintRules;
 pub use telemetry::Telemetry;
 pub use trust::Trust;
 
@@ -145,6 +147,10 @@ pub struct Config {
     /// prompts and results. A policy may be stricter, never milder.
     #[serde(default)]
     pub firewall: Firewall,
+    /// What the gate does about calls of runs that have read untrusted content or private data. A policy may be
+    /// stricter, never milder.
+    #[serde(default)]
+    pub taint: TaintRules,
     /// The operators' last resort: a file that stops all calls.
     #[serde(default)]
     pub control: Control,

@@ -7,7 +7,7 @@
 //! - [`ledger`] is the chain, its one writer and three stores; [`tool`] prepares and runs, one folder per kind, with the
 //!   sandbox and the one outbound connector; [`enforce`] is the road itself
 //! - [`control`] has the orders of operators, [`replay`] runs again what was recorded, [`evidence`] writes bundles,
-//!   [`telemetry`] counts and traces, [`index`] finds calls and runs for operators, [`session`] knows who of them is
+//!   [`taint`] knows what runs have read, [`telemetry`] counts and traces, [`index`] finds calls and runs for operators, [`session`] knows who of them is
 //!   logged in
 //!
 //! Faces stand right of it and know the road, not the stores.
@@ -26,5 +26,6 @@ pub mod judge;
 pub mod ledger;
 pub mod replay;
 pub mod session;
+pub mod taint;
 pub mod telemetry;
 pub mod tool;

@@ -16,10 +16,19 @@ use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::firewall::class_of;
+use crate::flow::{TaintFacts, TaintInput};
 use crate::record::TaggedDigest;
 
 /// Version of the input document (`input.v`).
-pub const VERSION: &str = "wicketgate/input/1";
+pub const VERSION: &str = "wicketgate/input/2";
+/// The version before, which had no [`taint`](TaintInput).
+pub const VERSION_1: &str = "wicketgate/input/1";
+
+/// Whether this build decides about documents of this version.
+#[must_use]
+pub fn is_known(version: &str) -> bool {
+    [VERSION, VERSION_1].contains(&version)
+}
 
 /// The caller (`input.agent`).
 #[derive(Clone, PartialEq, Debug)]
@@ -81,6 +90,8 @@ pub struct RunFacts {
     pub labels: BTreeMap<String, String>,
     /// Facts the sidecar vouches for: pod, namespace, environment.
     pub attested: BTreeMap<String, String>,
+    /// What the run has read, and what of that is in the call.
+    pub taint: TaintFacts,
 }
 
 /// What else a decision depends on.
@@ -157,6 +168,8 @@ pub struct Document {
     pub pools: Vec<PoolInput>,
     /// The layers that observed.
     pub observe: Vec<String>,
+    /// What the run had read, and what of that was in the call; absent in version 1.
+    pub taint: Option<TaintInput>,
 }
 
 /// `input.agent` of a recorded document.
@@ -189,6 +202,8 @@ pub struct Counters {
 pub struct Tool {
     /// Its name.
     pub name: String,
+    /// Its kind.
+    pub kind: String,
     /// Its tier; a later version may have other ones than this one.
     pub tier: Option<String>,
 }
@@ -279,6 +294,7 @@ pub fn document(
     });
     document.put("quorum", &quorum_json(circumstances.by_hand));
     document.object("run", |out| run.write(out));
+    document.object("taint", |out| run.taint.input(tool.roles.egress).write(out));
     document.put("time", &time_json(circumstances.now));
     document.object("tool", |out| {
         out.text("definition", &tool.definition.prefixed());
@@ -405,6 +421,7 @@ mod tests {
     use crate::domain::facts::FindingAge;
     use crate::domain::id::{CallId, ToolName};
     use crate::domain::json::{Limits, json};
+    use crate::domain::taint::{Label, LabelOrigin};
     use crate::domain::tier::Tier;
     use crate::lint::schema;
     use crate::record::approval::KeyKind;
@@ -447,7 +464,15 @@ mod tests {
             pools: vec![pool],
             labels: texts([("a", "b")]),
             attested: texts([("pod", "p-1")]),
+            taint: taint(id),
         }
+    }
+
+    fn taint(run: RunId) -> TaintFacts {
+        let origin = LabelOrigin { run, call: CallId::parse("c-0").unwrap() };
+        let both = [Label::Private, Label::Untrusted];
+        let labels = both.map(|label| (label, origin.clone())).into();
+        TaintFacts { labels, unknown: true, ..TaintFacts::default() }
     }
 
     fn tool() -> ToolFacts {
@@ -462,13 +487,14 @@ mod tests {
             result_bytes_max: 0,
             cost_micro_usd: None,
             dedupe: None,
+            roles: crate::domain::taint::ToolRoles::default(),
         }
     }
 
     fn expected(run: RunId) -> Json {
         let digest = |of: &str| Digest::of(&[of.as_bytes()]).prefixed();
         json!({
-            "v": "wicketgate/input/1",
+            "v": "wicketgate/input/2",
             "agent": {
                 "id": "agent", "version": "1.0.0", "owner": "o\"wner@example.com",
                 "labels": {"é\u{e000}": "x", "\u{10000}": "y", "team": "pay"},
@@ -497,6 +523,11 @@ mod tests {
             "break_glass": {"open": false, "nonce": "", "until": "", "by": []},
             "pools": [{"name": "p", "unit": "requests", "left_permille": 7, "size": 9}],
             "observe": ["org", "team"],
+            "taint": {
+                "egress": "outside", "floor": {"label_only": "alert", "trifecta": "approve"},
+                "influence": {"private": 1, "unknown": true, "untrusted": 1}, "labels": ["private", "untrusted"],
+                "since": {"private": "c-0", "untrusted": "c-0"}, "trifecta": true, "trifecta_influenced": true
+            },
             "history": {"calls": 3, "errors": 2, "denied": 1}
         })
     }

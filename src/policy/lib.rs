@@ -36,6 +36,7 @@ pub mod enforcement;
 pub mod explain;
 pub mod fault;
 pub mod firewall;
+pub mod flow;
 mod formats;
 mod ground;
 pub mod input;

@@ -111,7 +111,7 @@ pub fn try_out(bundle: &Bundle) -> Result<(), Error> {
 macro_rules! canned {
     ($tool:literal, $kind:literal, $tier:literal, $binding:literal, $args:literal, $effect:literal, $findings:literal) => {
         concat!(
-            r#"{"v":"wicketgate/input/1","agent":{"id":"a","version":"1.0.0","owner":"o","labels":{},"#,
+            r#"{"v":"wicketgate/input/2","agent":{"id":"a","version":"1.0.0","owner":"o","labels":{},"#,
             r#""manifest":"sha256:00","binding":""#, $binding, r#"","delegation":[]},"run":{"id":"r","#,
             r#""mode":"enforce","incognito":false,"opened_at":"2026-11-20T10:00:00.000Z","calls":1,"errors":0,"cost":0,"#,
             r#""labels":{}},"tool":{"name":""#, $tool, r#"","kind":""#, $kind, r#"","tier":""#, $tier,
@@ -119,7 +119,9 @@ macro_rules! canned {
             r#","effect":"#, $effect, r#","context":{"attested":{},"claimed":{}},"time":{"rfc3339":"#,
             r#""2026-11-20T10:00:00.000Z","unix":1795168800,"weekday":"friday","hour":10,"minute":0,"#,
             r#""tz":"UTC"},"findings":"#, $findings,
-            r#","approvals":[],"observe":[],"history":{"calls":1,"errors":0,"denied":0}}"#
+            r#","approvals":[],"observe":[],"taint":{"egress":"outside","floor":{"label_only":"alert","trifecta":"approve"},"#,
+            r#""influence":{"private":0,"unknown":false,"untrusted":0},"labels":[],"since":{},"trifecta":false,"#,
+            r#""trifecta_influenced":false},"history":{"calls":1,"errors":0,"denied":0}}"#
         )
     };
 }

@@ -20,7 +20,7 @@ use super::fleet::{
     ChainCheckpoint, ChainEnrolled, ChainRetired, KeyRevoked, KeyRotated, WriterEnrolled,
 };
 use super::payload::{HoldLifted, HoldPlaced, PayloadErased, PayloadViewed, RetentionPruned};
-use super::run::{RunOpened, RunSealed};
+use super::run::{RunOpened, RunSealed, TaintCleared};
 use crate::Error;
 use crate::domain::canonical;
 use crate::domain::closed::closed;
@@ -141,6 +141,7 @@ bodies! {
     EnforcementTested = "enforcement.tested",
     WriterEnrolled = "writer.enrolled",
     PostureObserved = "posture.observed",
+    TaintCleared = "taint.cleared",
 }
 
 fn typed<T: serde::de::DeserializeOwned>(kind: Kind, data: &RawValue) -> Result<Box<T>, Error> {

@@ -12,7 +12,9 @@ use crate::domain::closed::{closed, members};
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::guarded::{GuardAction, Withheld};
+use crate::domain::id::{CallId, RunId};
 use crate::domain::outcome::{Cgroup, Opaque, Sandbox, StreamSeen};
+use crate::domain::taint::{Flow, FlowAction, Label};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
@@ -149,6 +151,55 @@ members! {
         pub kind: Text,
         /// JSON pointer of the text with it.
         pub path: Text,
+    }
+}
+
+members! {
+    /// A label of a run, with the first call that brought it.
+    #[cfg_attr(test, schemars(rename = "taint_label"))]
+    pub struct TaintLabel {
+        /// The call.
+        pub call: CallId,
+        /// The label.
+        pub label: Label,
+        /// The run of that call, if it is another one.
+        pub run: Option<RunId>,
+    }
+
+    /// A passage of a call that is a copy of what an earlier answer released.
+    #[cfg_attr(test, schemars(rename = "taint_span"))]
+    pub struct CopiedSpan {
+        /// The call with that answer.
+        pub call: CallId,
+        /// Where the passage ends in the text: bytes of UTF-8.
+        pub end: Int,
+        /// What the answer brought.
+        pub label: Label,
+        /// JSON pointer of the text, below the arguments.
+        pub path: Text,
+        /// The run of that call, if it is another one.
+        pub run: Option<RunId>,
+        /// Where the passage begins in the text.
+        pub start: Int,
+    }
+
+    /// What a run had read when a call of it was decided.
+    #[cfg_attr(test, schemars(rename = "taint"))]
+    pub struct Taint {
+        /// What the gate does about it.
+        pub action: Option<FlowAction>,
+        /// Why.
+        pub flow: Option<Flow>,
+        /// The labels whose content is in the call, or may be.
+        pub influenced: Option<List<Label, 4, 1>>,
+        /// The labels of the run.
+        pub labels: List<TaintLabel, 4, 1>,
+        /// The passages that are copies.
+        pub spans: Option<List<CopiedSpan, 16, 1>>,
+        /// How many more there are.
+        pub spans_more: Option<Int>,
+        /// There may be copies that were not found: the gate was restarted since.
+        pub unknown: Option<True>,
     }
 }
 
@@ -300,6 +351,8 @@ pub struct Decided<S: Sort> {
     pub proposed_by: Option<Text>,
     /// Why the call was denied or held; in observe mode, why an allowed call would have been denied.
     pub reasons: List<Reason>,
+    /// What the run had read, and what of that is in the call.
+    pub taint: Option<Taint>,
     /// The tier of the tool.
     pub tier: Option<Tier>,
     /// W3C trace context of the caller.
@@ -343,6 +396,8 @@ pub struct Decision<'a> {
     pub proposed_by: Option<&'a str>,
     /// As [`Decided::reasons`].
     pub reasons: &'a [Reason],
+    /// As [`Decided::taint`].
+    pub taint: Option<&'a Taint>,
     /// As [`Decided::tier`].
     pub tier: Option<Tier>,
     /// As [`Decided::traceparent`].
@@ -370,6 +425,7 @@ impl<S: Sort> Decided<S> {
             obligations: &self.obligations,
             proposed_by: self.proposed_by.as_deref(),
             reasons: &self.reasons,
+            taint: self.taint.as_ref(),
             tier: self.tier,
             traceparent: self.traceparent.as_deref(),
         }
@@ -428,6 +484,8 @@ members! {
         pub findings: Option<List<GuardedFinding, 16, 1>>,
         /// How many more it found.
         pub findings_more: Option<Int>,
+        /// The labels that the answer brought into its run.
+        pub labels: Option<List<Label, 4, 1>>,
         /// Id of the model that answered, as it says itself.
         pub model: Option<Text>,
         /// Result of masking.

@@ -1,9 +1,10 @@
 //! Entries about runs.
 
-use super::call::Auth;
+use super::call::{Auth, TaintLabel};
 use super::text::{Int, List, TaggedDigest, Text, True};
 use crate::domain::closed::{closed, members, name};
 use crate::domain::id::RunId;
+use crate::domain::taint::Label;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 
@@ -144,6 +145,9 @@ members! {
         pub replay: Option<Replay>,
         /// Seed of the run's random values.
         pub seed: Option<Text>,
+        /// Labels that the run begins with: those of the run that delegated to it, and those of earlier runs of
+        /// its caller.
+        pub taint: Option<List<TaintLabel, 4, 1>>,
         /// Name of the run in its requests.
         pub thread: Option<RunName>,
         /// Hash of the run token.
@@ -162,5 +166,21 @@ members! {
         pub entries: Int<2>,
         /// Why it was sealed, if the agent did not seal it.
         pub reason: Option<Text>,
+    }
+
+    /// `taint.cleared`: an operator took the labels of a run away.
+    pub struct TaintCleared {
+        /// How the operator proved who it is.
+        pub auth: Text,
+        /// The labels.
+        pub labels: List<Label, 4>,
+        /// The order's number.
+        pub order: Int,
+        /// The operator's reason.
+        pub reason: Text,
+        /// The operator's roles.
+        pub roles: List<Text>,
+        /// The operator.
+        pub subject: Text,
     }
 }

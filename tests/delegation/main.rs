@@ -19,6 +19,7 @@ mod limits;
 mod opening;
 mod restart;
 mod stopping;
+mod taint;
 
 use waiting::until;
 use wicketgate_support::{agent, checker, control, sidecar, tool, waiting};

@@ -122,6 +122,7 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
             result_bytes_max: 1 << 20,
             cost_micro_usd: None,
             dedupe: None,
+            roles: wicketgate::domain::taint::ToolRoles::NONE,
         }),
         description: "scripted".into(),
         input_schema: schema.canonical().to_vec(),

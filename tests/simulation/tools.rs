@@ -73,6 +73,7 @@ fn toolbox(executor: Signed, definition: &str) -> Toolbox {
             result_bytes_max: 1 << 20,
             cost_micro_usd: None,
             dedupe: None,
+            roles: wicketgate::domain::taint::ToolRoles::NONE,
         }),
         description: definition.into(),
         input_schema: schema.canonical().to_vec(),

@@ -130,6 +130,7 @@ pub fn tool(name: &str, tier: Tier, executor: Arc<dyn ToolExecutor>) -> Tool {
         result_bytes_max: 1 << 20,
         cost_micro_usd: None,
         dedupe: None,
+        roles: wicketgate_record::domain::taint::ToolRoles::NONE,
     };
     Tool {
         facts: Arc::new(facts),

@@ -269,7 +269,7 @@ fn every_program_the_guide_names_refuses_what_is_not_so() {
             let text = String::from_utf8_lossy(bytes);
             // Before anybody had approved: afterwards a smaller amount is allowed as well.
             let held = text.contains("2500") && text.contains(r#""approvals":[]"#);
-            name.ends_with(".bin") && text.contains("wicketgate/input/1") && held
+            name.ends_with(".bin") && text.contains("wicketgate/input/2") && held
         });
         let name = asked.unwrap().0.clone();
         replace(f, &name, "2500", "250");

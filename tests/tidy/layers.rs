@@ -19,6 +19,7 @@ const LAYERS: [(&str, &[&[&str]]); 4] = [
             &["ledger"],
             &["control"],
             &["tool"],
+            &["taint"],
             &["enforce", "replay", "evidence", "index"],
         ],
     ),

@@ -73,6 +73,8 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             result_bytes_max: server.result_bytes_max,
             cost_micro_usd: None,
             dedupe: None,
+            roles: wicketgate::domain::taint::ToolRoles::default(),
+            stated: wicketgate::catalog::roles::StatedRoles::default(),
             shown: None,
             definition: Digest::of(&[name.as_bytes()]),
         }

@@ -159,7 +159,8 @@ impl Constitution {
                 | Order::Modify { .. }
                 | Order::BreakGlass(_)
                 | Order::CloseBreakGlass { .. }
-                | Order::ReviewBreakGlass { .. },
+                | Order::ReviewBreakGlass { .. }
+                | Order::ClearTaint { .. },
             )
             | None => {
                 return Json::object([("error", Json::from("no amendment"))]);

@@ -51,6 +51,7 @@ impl Bound {
         for name in pins.filter(|name| !configured(name)) {
             bound.warnings.push(format!("the lock pins server `{name}`, which is not configured"));
         }
+        bound.warnings.extend(bound.bindings.iter().filter_map(lowered));
         names(&bound.bindings, own, &mut problems);
         if problems.0.is_empty() { Ok(bound) } else { Err(problems.0) }
     }
@@ -126,6 +127,15 @@ fn unconfined(server: &Server) -> Option<String> {
     })
 }
 
+/// A tool whose operator promises more than its binding shows.
+fn lowered(binding: &Binding) -> Option<String> {
+    let promise = binding.stated.lowered(&binding.kind)?;
+    let name = &binding.name;
+    Some(format!(
+        "tool `{name}`: `taint` is milder than its binding shows ({promise}); the gate takes your word for it"
+    ))
+}
+
 fn unlocked(server: &str) -> String {
     format!("server `{server}` is not in the lock: none of its tools exist (wicketgate tools lock)")
 }
@@ -160,6 +170,7 @@ fn effective(server: &Server, own: &str) -> Effective {
         result_bytes_max: server.result_bytes_max,
         cost_micro_usd: notes.cost_micro_usd,
         dedupe: notes.dedupe,
+        roles: notes.roles,
     }
 }
 
@@ -175,6 +186,8 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
     }));
     Binding {
         definition: effective.digest(&pinned.shown, &kind),
+        roles: effective.roles.over(&kind),
+        stated: effective.roles,
         name: pinned.name,
         description: pinned.description,
         schema: pinned.schema,
@@ -208,6 +221,8 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
         }));
         Some(Binding {
             definition: effective.digest(&definition::shown(&name, description, &schema), &kind),
+            roles: effective.roles.over(&kind),
+            stated: effective.roles,
             name,
             description: description.to_owned(),
             schema,

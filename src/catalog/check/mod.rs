@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use super::binding::Binding;
 use super::config::Config;
 use super::definition::{self, Effective};
+use super::roles::StatedRoles;
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
 use super::{ConfigError, Kind, Problems, Tool, configurable};
 use crate::crypto::private;
@@ -308,6 +309,7 @@ fn binding(
     let bytes = problems.take(&format!("{at}.result_bytes_max"), bytes);
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
     let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe(tool.dedupe_ms));
+    let roles = StatedRoles::read(tool.taint.as_ref(), at, problems);
     let (name, (schema, kind)) = (name?, checked?);
     let (tier, timeout_ms, result_bytes_max, cost_micro_usd, dedupe) =
         (tier?, timeout?, bytes?, cost_micro_usd?, dedupe?);
@@ -320,6 +322,7 @@ fn binding(
         result_bytes_max,
         cost_micro_usd,
         dedupe,
+        roles,
     };
     Some(Binding {
         definition: effective.digest(&shown, &kind),
@@ -327,6 +330,8 @@ fn binding(
         name,
         description: tool.description.clone(),
         schema,
+        roles: roles.over(&kind),
+        stated: roles,
         kind,
         tier,
         read_only: tool.read_only,

@@ -15,6 +15,7 @@ use crate::domain::json::{Json, json};
 use crate::host::Origin;
 use crate::identity::client_tools::CLIENT;
 use crate::mcp::name;
+use crate::roles::StatedRoles;
 use crate::secret::Secret;
 use crate::{ConfigError, Problems, definition, outbound};
 
@@ -129,6 +130,7 @@ fn operator_notes(
             timeout: timeout.map(Duration::from_millis),
             cost_micro_usd: cost,
             dedupe,
+            roles: StatedRoles::read(raw.taint.as_ref(), &at, problems),
         };
         tools.insert(own.clone(), notes);
     }

@@ -12,6 +12,7 @@ use crate::check::{
 };
 use crate::config::CredentialConfig;
 use crate::form::FilePath;
+use crate::roles::TaintConfig;
 
 /// Every MCP server of one sidecar, not yet checked.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -193,4 +194,7 @@ pub struct ToolSettings {
     /// first answer. It helps clients that send a request again under a new id. Default: never.
     #[schemars(range(min = 1, max = DEDUPE_MS_MAX))]
     pub dedupe_ms: Option<u64>,
+    /// What its answers bring into a run, and where its arguments can get to, if not what the binding of its server
+    /// shows. What is milder than that is a promise of the operator.
+    pub taint: Option<TaintConfig>,
 }

@@ -32,6 +32,11 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// Whether what it holds can connect to nothing.
+    pub fn is_offline(&self) -> bool {
+        self.sandbox().is_some_and(|sandbox| sandbox.network == Network::None)
+    }
+
     /// The hosts that the gate connects to for the program.
     pub fn origins(&self) -> Vec<Origin> {
         match self {

@@ -13,6 +13,7 @@ use super::address::Cidr;
 use super::binding::Credential;
 use super::command::Demand;
 use super::host::Origin;
+use super::roles::StatedRoles;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
 use crate::domain::effect::ToolKind;
@@ -110,6 +111,8 @@ pub struct OperatorNotes {
     pub cost_micro_usd: Option<u64>,
     /// For how long the same call under another id is the first one.
     pub dedupe: Option<Duration>,
+    /// What it brings into a run and carries out of it.
+    pub roles: StatedRoles,
 }
 
 /// How a server is reached.

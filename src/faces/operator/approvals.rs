@@ -12,6 +12,7 @@ use super::api::{OperatorRequest, route};
 use super::approval_queue::{self, Hold, OpenRuns, Run};
 use super::earlier::RunReader;
 use super::operators::Operator;
+use super::view::copies::ReadBefore;
 use super::view::parts::EarlierCall;
 use super::view::{Approved, Claim, Facts, HELD_MAX, Layer, REVIEW_MAX, Reason, Unviewable, words};
 use crate::approval::{ApproverVerdict, Statement as _};
@@ -396,6 +397,7 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
         claims: claims(open),
         headers: held.asked_in.iter().flat_map(headers).collect(),
         earlier: None,
+        read_before: held.taint.as_ref().map(ReadBefore::from),
     };
     let at = |c: &Digest| PayloadRef::of(hold.entry.seq, c);
     Some(HeldMatch {

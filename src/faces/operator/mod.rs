@@ -48,6 +48,7 @@ mod health;
 pub mod http;
 pub(crate) mod live;
 mod logins;
+mod loosening;
 pub mod operators;
 mod orders;
 pub mod own_keys;

@@ -12,6 +12,7 @@ use super::api::replies::{
 use super::api::{OperatorRequest, requests, route};
 use super::approval_queue::{OpenRuns, Run};
 use super::http::malformed;
+use super::loosening::loosened;
 use super::operators::Operator;
 use super::{FRESH, OperatorApi, REPORTS_WITHIN};
 use crate::approval::Approvers;
@@ -370,6 +371,7 @@ const fn opens(order: &Order) -> bool {
         | Order::ApproverStatement { .. }
         | Order::Modify { .. }
         | Order::BreakGlass(_)
+        | Order::ClearTaint { .. }
         | Order::Propose { .. }
         | Order::Publish { .. }
         | Order::Activate { .. } => true,
@@ -381,12 +383,6 @@ const fn opens(order: &Order) -> bool {
 fn verdict(statement: &str) -> &'static str {
     let parsed = crate::approval::ApprovalStatement::parse(statement.as_bytes());
     parsed.map_or("word about", |statement| statement.verdict.as_str())
-}
-
-/// The subject of a signed order.
-fn loosened(statement: &str) -> Option<Target> {
-    let order = OrderStatement::parse(statement.as_bytes()).ok()?;
-    Target::parse(&order.target, &order.name)
 }
 
 /// `data` of `control.set`.
@@ -419,6 +415,9 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
         }
         Order::ReviewBreakGlass { nonce } => {
             (Action::Note, TargetKind::All, String::new(), format!("review break-glass {nonce}"))
+        }
+        Order::ClearTaint { run } => {
+            (Action::Note, TargetKind::Run, run.to_string(), "clear the labels".to_owned())
         }
         Order::Propose { bundle, .. }
         | Order::Publish { bundle, .. }
@@ -481,6 +480,7 @@ fn shown_row(row: &Row) -> OrderRow {
             | Order::BreakGlass(_)
             | Order::CloseBreakGlass { .. }
             | Order::ReviewBreakGlass { .. }
+            | Order::ClearTaint { .. }
             | Order::Publish { .. }
             | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),

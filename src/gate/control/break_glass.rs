@@ -26,6 +26,7 @@ impl Row {
             | Order::Loosen(_)
             | Order::ApproverStatement { .. }
             | Order::Modify { .. }
+            | Order::ClearTaint { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }
             | Order::Activate { .. } => None,

@@ -205,6 +205,12 @@ pub enum Order {
         /// The nonce of the statement: 32 hex digits.
         nonce: String,
     },
+    /// Takes the labels of a run away: what it has read does not count any more.
+    #[serde(rename = "taint_clear")]
+    ClearTaint {
+        /// The run.
+        run: RunId,
+    },
     /// Proposes a policy bundle.
     Propose {
         /// The digest of the bundle.
@@ -240,8 +246,8 @@ pub enum Order {
 }
 
 impl Order {
-    /// `switch`, `loosen`, `approval`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `propose`, `publish` or
-    /// `activate`: the column `kind`.
+    /// `switch`, `loosen`, `approval`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `taint_clear`,
+    /// `propose`, `publish` or `activate`: the column `kind`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
@@ -251,6 +257,7 @@ impl Order {
             Self::BreakGlass(_) => "break_glass",
             Self::CloseBreakGlass { .. } => "break_glass_close",
             Self::ReviewBreakGlass { .. } => "break_glass_review",
+            Self::ClearTaint { .. } => "taint_clear",
             Self::Propose { .. } => "propose",
             Self::Publish { .. } => "publish",
             Self::Activate { .. } => "activate",
@@ -267,7 +274,8 @@ impl Order {
             | Self::Modify { .. }
             | Self::BreakGlass(_)
             | Self::CloseBreakGlass { .. }
-            | Self::ReviewBreakGlass { .. } => None,
+            | Self::ReviewBreakGlass { .. }
+            | Self::ClearTaint { .. } => None,
             Self::Propose { bundle, .. }
             | Self::Publish { bundle, .. }
             | Self::Activate { bundle } => Some(bundle),
@@ -473,6 +481,7 @@ mod tests {
         orders.push(Order::BreakGlass(SignedBreakGlass { statement, signatures }));
         orders.push(Order::CloseBreakGlass { nonce: "0".repeat(32) });
         orders.push(Order::ReviewBreakGlass { nonce: "0".repeat(32) });
+        orders.push(Order::ClearTaint { run });
         let (bundle, base) = (Digest::of(&[b"new"]), Digest::of(&[b"old"]));
         let (version, nonce, files) = ("1.2.3".to_owned(), "0".repeat(32), "{}".to_owned());
         orders.push(Order::Propose { bundle, base, version, nonce, files });

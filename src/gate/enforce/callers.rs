@@ -22,9 +22,9 @@ use crate::limits::bucket::Bucket;
 use crate::limits::window::Window;
 
 /// The key of one caller: agent, method of proof, uid, token and holder of the certificate.
-type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
+pub(super) type CallerKey = (String, String, Option<u32>, Option<String>, Option<String>);
 
-fn key(agent: &str, auth: &CallerAuth) -> CallerKey {
+pub(super) fn key(agent: &str, auth: &CallerAuth) -> CallerKey {
     let (method, uid, token, holder) = auth.identity();
     let [token, holder] = [token, holder].map(|text| text.map(str::to_owned));
     (agent.to_owned(), method.to_owned(), uid, token, holder)

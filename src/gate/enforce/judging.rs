@@ -48,6 +48,7 @@ impl Road {
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
         let mut against = self.against(&run, &tool, &cancel);
+        facts.taint = self.taint_of(&run, &prepared);
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         match recorded {
             None => {
@@ -101,16 +102,17 @@ impl Road {
             self.in_force.evaluation.evaluate(&self.clock, judging).await
         };
         let judged = self.timed(&span, Stage::Judge, judging).await;
-        self.replaying.judged(&judged);
-        self.broke_glass(&judged);
-        judged
+        self.noted(judged)
     }
 
-    fn broke_glass(&self, judged: &Judged) {
+    /// Tells a replay of the decision, and operators of a call that went ahead by break-glass.
+    fn noted(&self, judged: Judged) -> Judged {
+        self.replaying.judged(&judged);
         if let Some(open) = judged.break_glass().filter(|_| !self.replaying.is_whole()) {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "break-glass: a call went ahead without an approver");
             self.metrics.broke_glass();
         }
+        judged
     }
 
     /// The messages of a call to a model, compared with those that the run sent before.

@@ -191,6 +191,7 @@ impl Road {
         let sealed = Sealed { entries: receipt.run_seq.saturating_add(1), receipt };
         // Two tasks may have sealed it at once; the run is removed only once.
         if run.state.lock().sealed.replace(sealed.clone()).is_none() {
+            self.linger(run);
             self.ledger.forget_incognito(&run.id);
             self.in_force.toolbox().forget(&run.id);
             self.runs.sealed(run);

@@ -40,7 +40,7 @@ pub use replay_session::{
 pub use replaying::Replaying;
 pub use run::{Run, Sealed};
 pub use run_view::RunView;
-pub use settings::{Parts, Settings};
+pub use settings::{FlowSettings, Parts, Settings};
 pub use tools::ToolView;
 pub use words::{ModelWords, without_receipts};
 
@@ -52,7 +52,6 @@ use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
 use crate::identity::{IdentityError, Peer};
 use crate::judge::Resumed;
-use crate::judge::guarding::Direction;
 use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::{Committed, Finished, Permit};
 use crate::ledger::{self, Ledger};
@@ -132,6 +131,7 @@ mod searched;
 mod settings;
 mod shown;
 mod sight;
+mod taint;
 mod tasks;
 mod tools;
 mod trip;
@@ -445,7 +445,7 @@ impl Road {
         };
         let outcome = &finished.ended().outcome;
         self.looked_through(at, &finished);
-        self.metrics.found(Direction::Results.as_str(), &finished.observed().findings);
+        self.brought(&at.run, &finished);
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         if let Some(usage) = &finished.observed().usage {
             self.metrics.model_tokens(at.tool.as_str(), usage.input_tokens, usage.output_tokens);
@@ -467,8 +467,7 @@ impl Road {
         let Some(finished) = self.settle_later(run, finished, outcome, caller).await else {
             return;
         };
-        let call = finished.call().clone();
-        let id = &call;
+        let id = &finished.call().clone();
         let settling = self.ledger.settle(finished);
         tokio::pin!(settling);
         let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {

@@ -2,6 +2,7 @@
 
 use super::delegate::Proof;
 use super::opening::{Handle, Opening};
+use super::taint::at_opening;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::identity::Caller;
@@ -9,6 +10,7 @@ use crate::identity::manifest::Mode;
 use crate::policy::input::AgentFacts;
 use crate::record::run::{Delegate, Delegator, Replay, RunOpened, Setting};
 use crate::record::{List, TaggedDigest, Text, True};
+use crate::taint::Taint;
 use crate::telemetry::trace;
 
 /// The runs above, in the form of `run.opened`; `None` if there are none.
@@ -33,7 +35,11 @@ pub(super) struct Opens<'a> {
 }
 
 impl Opens<'_> {
-    pub(super) fn entry(&self, (replay, seed): (Option<Replay>, Option<Text>)) -> RunOpened {
+    pub(super) fn entry(
+        &self,
+        (replay, seed): (Option<Replay>, Option<Text>),
+        taint: &Taint,
+    ) -> RunOpened {
         let Self { caller, opening, agent, handle, .. } = self;
         let manifest = &caller.manifest;
         let Claimed { labels, model, instructions } = claimed(opening);
@@ -58,6 +64,7 @@ impl Opens<'_> {
             parent: agent.delegation.last().map(|parent| parent.run),
             replay,
             seed,
+            taint: at_opening(taint),
             thread,
             token_hash: Some(handle.hash().hex().into()),
             traceparent: trace.map(Text::from),

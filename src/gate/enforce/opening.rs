@@ -226,9 +226,10 @@ impl Road {
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
         let proof = below.as_ref().map(|below| below.proof);
+        let taint = self.taint_at_opening((&opener.name, &caller.auth), parent.as_deref());
         let opens =
             Opens { caller, opening: &opening, agent: &agent, mode, handle, proof, expires };
-        let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now))) };
+        let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now), &taint)) };
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
         }
@@ -263,14 +264,9 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
+            taint: Mutex::new(taint),
             models: RunModels::default(),
-            state: Mutex::new(RunState {
-                usage: Usage::default()
-                    .among(self.budget.callers.calls(&manifest.name, &caller.auth)),
-                touched: self.clock.monotonic(),
-                place: Some(place),
-                ..RunState::default()
-            }),
+            state: Mutex::new(self.fresh_state(caller, place)),
             released: AtomicU64::new(0),
             idle: Notify::new(),
             followers: AtomicUsize::new(0),
@@ -278,6 +274,17 @@ impl Road {
         });
         self.put_in_force(&run, below);
         Ok((run, receipt))
+    }
+
+    /// The state of a run without a call.
+    fn fresh_state(&self, caller: &Caller, place: shares::ShareSlot) -> RunState {
+        let calls = self.budget.callers.calls(&caller.manifest.name, &caller.auth);
+        RunState {
+            usage: Usage::default().among(calls),
+            touched: self.clock.monotonic(),
+            place: Some(place),
+            ..RunState::default()
+        }
     }
 
     /// Whether the run keeps only commitments, which its manifest must grant.
@@ -295,6 +302,8 @@ impl Road {
 
     /// Makes a recorded run available to requests and starts watching it.
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
+        let taint = run.taint.lock().clone();
+        run.above().for_each(|above| above.taint.lock().add(&taint));
         self.runs.insert(run);
         if let Some(below) = below {
             below.slot.settle(run);

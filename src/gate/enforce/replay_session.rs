@@ -16,6 +16,7 @@ use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
+use crate::policy::flow::TaintInput;
 use crate::policy::input::{PoolInput, RunFacts};
 
 /// A run that is being opened at a replaying gate.
@@ -54,6 +55,8 @@ pub struct RecordedRunFacts {
     pub pools: Vec<PoolInput>,
     /// `input.context.attested`.
     pub attested: std::collections::BTreeMap<String, String>,
+    /// `input.taint`; `None`: the version of the input had none.
+    pub taint: Option<TaintInput>,
 }
 
 /// One recorded call, as it is judged again.
@@ -105,8 +108,9 @@ impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
     pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
         let Some(recorded) = self.run_facts.take() else { return };
-        let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = recorded;
+        let RecordedRunFacts { calls, errors, denied, cost, pools, attested, taint } = recorded;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested) = (pools, attested);
+        facts.taint.recorded = Some(taint.unwrap_or_else(TaintInput::none));
     }
 }

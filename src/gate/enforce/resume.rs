@@ -19,6 +19,7 @@ use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
 use crate::domain::json::Json;
+use crate::domain::taint::{LabelOrigin, ToolRoles};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::{Manifest, Mode};
 use crate::ledger::{PastSpending, RecoveredRun, closing};
@@ -26,6 +27,7 @@ use crate::limits::{BudgetShare, Usage};
 use crate::record::Kind;
 use crate::record::calls::Phase;
 use crate::record::run::{Delegate, Implicit, ReplayMode, RunOpened, Setting};
+use crate::taint::Taint;
 use crate::tool::Toolbox;
 
 use super::opening::{agent_facts, grants, token_of};
@@ -69,6 +71,8 @@ impl Road {
                     if run.incognito {
                         self.ledger.keep_nothing_of(run.id);
                     }
+                    let taint = run.taint.lock().clone();
+                    run.above().for_each(|above| above.taint.lock().add(&taint));
                     self.runs.insert(&run);
                     taken.insert(run.id, Arc::clone(&run));
                     if let Some(parent) = parent {
@@ -86,7 +90,16 @@ impl Road {
                 None => left.add(found, "orphaned", parent.as_ref()),
             }
         }
+        let sealed = left.families.iter().flat_map(|family| &family.runs);
+        sealed.for_each(|(found, _)| self.linger_after(found, &rules.toolbox));
         left.families.into_iter().for_each(|family| self.seal_left(family));
+    }
+
+    /// Keeps the labels of a recovered run for its caller, in case no client can continue it.
+    fn linger_after(&self, found: &RecoveredRun, toolbox: &Toolbox) {
+        let Some(opened) = opened(found) else { return };
+        let taint = recovered_taint(found, toolbox);
+        self.linger_for((&opened.agent, &CallerAuth::from(&opened.auth)), &taint);
     }
 
     /// Seals a run whose opening may have become durable after its caller received an error; no
@@ -112,6 +125,7 @@ impl Road {
             .fold(BudgetShare::default(), BudgetShare::plus);
         let granted = past.denied.iter().filter(|(tool, _)| run.granted(tool).is_some());
         let granted: BTreeMap<_, _> = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
+        *run.taint.get_mut() = recovered_taint(found, toolbox);
         let state = run.state.get_mut();
         state.place = Some(self.runs.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
@@ -150,6 +164,19 @@ impl Road {
             drop(family.reservation);
         });
     }
+}
+
+/// What a recovered run has read. The answer of a call whose end was lost may have been released.
+fn recovered_taint(found: &RecoveredRun, toolbox: &Toolbox) -> Taint {
+    let mut labels = found.past.labels.clone();
+    for (call, tool) in &found.past.lost {
+        let roles = toolbox.get(tool).map_or_else(ToolRoles::default, |tool| tool.facts.roles);
+        for label in roles.labels() {
+            let origin = LabelOrigin { run: found.run, call: call.clone() };
+            labels.entry(label).or_insert(origin);
+        }
+    }
+    Taint::recovered(labels, found.past.cleared)
 }
 
 /// The cost of earlier calls: the measured usage where it is known, otherwise the maximum, at
@@ -275,6 +302,7 @@ fn resumed(
         ordered: false,
         token: thread.map_or(hash, |thread| token_of(&thread, &found.run)),
         thread,
+        taint: Mutex::default(),
         models: RunModels::recovered(&found.past.models, manifest),
         state: Mutex::new(RunState { usage, calls, held, touched: now, ..RunState::default() }),
         released: AtomicU64::new(found.last_seq),

@@ -35,6 +35,7 @@ use crate::limits::shares;
 use crate::limits::{BudgetOutcome, Usage};
 use crate::policy::input::{AgentFacts, RunFacts};
 use crate::record::debug_by;
+use crate::taint::Taint;
 use crate::tool::Cancel;
 
 /// The channel on which callers wait for an answer.
@@ -69,6 +70,8 @@ pub struct Run {
     /// For an implicit run, its thread of work.
     pub(super) thread: Option<Digest>,
     pub(super) state: Mutex<RunState>,
+    /// What the run has read.
+    pub(super) taint: Mutex<Taint>,
     /// What the run and its models said to each other.
     pub(super) models: RunModels,
     /// Highest `run_seq` of an answer that was released to the run.
@@ -272,6 +275,7 @@ impl Run {
             pools: Vec::new(),
             labels: self.labels.clone(),
             attested: attested.clone(),
+            taint: Default::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use super::conversations::RunConversations;
 use super::implicit::Threads;
 use super::large::Large;
 use super::run::Run;
+use super::taint::LingeringTaint;
 use crate::clock::random32;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
@@ -18,6 +19,7 @@ use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{RunId, ToolName};
 use crate::identity::token::RunTokens;
 use crate::limits::shares::{Shares, TakenShares};
+use crate::taint::Marker;
 
 /// Sealed runs that stay known, so that a late call receives `run.sealed`, and a late question the
 /// answer of its call.
@@ -44,6 +46,9 @@ pub(super) struct Runs {
     slots: Arc<Shares>,
     model_slots: Arc<Shares>,
     pub large: Large,
+    /// Marks what runs read, under a key of this process.
+    pub marker: Marker,
+    pub lingering: LingeringTaint,
     /// Salts the fingerprints of arguments, so that they cannot be guessed outside this process.
     salt: Salt,
 }
@@ -77,6 +82,7 @@ impl Runs {
     /// Starts without any run.
     pub fn new(parts: &Parts) -> Self {
         let settings = &parts.settings;
+        let salt: Salt = random32(&*parts.entropy);
         Self {
             tokens: Arc::clone(&parts.tokens),
             by_token: RwLock::default(),
@@ -88,7 +94,9 @@ impl Runs {
             slots: Shares::new(settings.in_flight_max),
             model_slots: Shares::new(settings.model_streams_max),
             large: Large::default(),
-            salt: random32(&*parts.entropy),
+            marker: Marker::new(&salt),
+            lingering: LingeringTaint::default(),
+            salt,
         }
     }
 

@@ -11,6 +11,7 @@ use super::control::Commands;
 use super::holds::Signers;
 use super::posture::Isolation;
 use super::replaying::Replaying;
+pub use super::taint::FlowSettings;
 use crate::approval::PasskeyScope;
 use crate::clock::{Clock, Entropy};
 use crate::identity::token::RunTokens;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub self_test: bool,
     /// The isolation demanded of agents.
     pub isolation: Isolation,
+    /// What the gate does about calls of runs that have read something.
+    pub taint: FlowSettings,
     /// Rates, pools and the order of calls.
     pub bounds: Bounds,
 }
@@ -83,6 +86,7 @@ impl Default for Settings {
             manifest_threshold: 1,
             self_test: false,
             isolation: Isolation::default(),
+            taint: FlowSettings::default(),
             bounds: Bounds::default(),
         }
     }

@@ -78,6 +78,8 @@ texts! {
 texts! {
     /// What the gate found in a call, as far as its entries say.
     pub enum CallFinding {
+        /// Passages of its arguments are copies of what its run has read.
+        Copied = "copied",
         /// Its arguments hold a credential of the gate.
         Credential = "credential",
         /// The gate refused it for something else that the firewall found.

@@ -248,6 +248,9 @@ impl CallRow {
         if let Some(found) = withheld {
             add(&mut self.findings, found.as_str());
         }
+        if decision.taint.is_some_and(|taint| taint.spans.is_some()) {
+            add(&mut self.findings, CallFinding::Copied.as_str());
+        }
         if let Some(rule) = &draft.rule {
             self.rule = rule.to_string();
         }

@@ -16,9 +16,11 @@ use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::facts::ToolFacts;
 use crate::domain::id::CallId;
+use crate::domain::taint::Egress;
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::firewall::{Class, Confidence};
+use crate::policy::flow::{TaintFacts, TaintInput, floored, is_irreversible, is_released};
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
 
@@ -41,6 +43,7 @@ pub struct Judged {
     break_glass: Option<Arc<Open>>,
     asked_by: Option<Arc<Proposer>>,
     proposed_by: Option<CallId>,
+    taint: Option<Box<(TaintFacts, TaintInput)>>,
 }
 
 impl Judged {
@@ -82,6 +85,12 @@ impl Judged {
     #[must_use]
     pub const fn proposed_by(&self) -> Option<&CallId> {
         self.proposed_by.as_ref()
+    }
+
+    /// What the run had read, and what of that is in the call; `None`: it had read nothing.
+    #[must_use]
+    pub fn taint(&self) -> Option<(&TaintFacts, &TaintInput)> {
+        self.taint.as_deref().map(|(facts, input)| (facts, input))
     }
 
     /// Call and decision, for the next token.
@@ -146,7 +155,14 @@ pub fn judge(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
     let break_glass = criteria.break_glass.clone().filter(|_| used);
     let (resumed, asked_by) = (criteria.resumed.clone(), criteria.asked_by.clone());
     let proposed_by = criteria.proposed_by.clone();
-    Judged { prepared, decision, binding, resumed, break_glass, asked_by, proposed_by }
+    let read = Some(&criteria.run.taint).filter(|taint| !taint.labels.is_empty());
+    let taint = read.map(|facts| Box::new((facts.clone(), seen_taint(criteria, &prepared))));
+    Judged { prepared, decision, binding, resumed, break_glass, asked_by, proposed_by, taint }
+}
+
+/// The taint as the policy and the floor see it.
+fn seen_taint(criteria: &Criteria<'_>, prepared: &Prepared) -> TaintInput {
+    criteria.run.taint.input(prepared.tool().map_or(Egress::Outside, |tool| tool.roles.egress))
 }
 
 /// The decision, and whether it rests on the break-glass order.
@@ -275,6 +291,9 @@ fn evaluated(
     let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
     let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let answer = weighed(answer, proposer, context.approvals);
+    let taint = criteria.run.taint.input(tool.roles.egress);
+    let released = is_released(proposer, context.approvals) || context.break_glass.is_some();
+    let answer = floored(answer, Some(&taint), is_irreversible(tool.tier, &tool.kind), released);
     let answer = match criteria.passkeys.allows(tool.tier, context.approvals) {
         true => answer,
         false => keyed(answer, context),

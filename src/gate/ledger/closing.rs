@@ -11,6 +11,8 @@ use crate::record::calls::Phase;
 use crate::record::run::RunSealed;
 use crate::record::{Body, Draft, List};
 
+/// The cause of a call whose end was lost with its writer.
+pub(super) const WRITER_LOST: &str = "writer_lost";
 /// Runs closed or taken up in one batch.
 const RUNS_PER_BATCH: usize = 64;
 
@@ -58,7 +60,7 @@ fn closing(
     let body = match phase {
         // Bytes that left after the newest progress were known to the last writer only.
         Phase::Authorized => CallUnknown {
-            cause: "writer_lost".into(),
+            cause: WRITER_LOST.into(),
             covered_bytes: run.calls.covered_bytes(call).map(Into::into),
             observed: None,
         },

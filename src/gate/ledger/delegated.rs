@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::recovered::{Delegated, args_bytes, usage};
+use super::recovered::{Delegated, add_labels, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind};
@@ -33,6 +33,9 @@ impl DelegationTally {
             let above = opened.delegation.iter().flat_map(|list| list.iter());
             let above: Vec<RunId> = above.map(|one| one.run).collect();
             if !above.is_empty() {
+                for above in &above {
+                    add_labels(&mut self.used.entry(*above).or_default().labels, entry);
+                }
                 let simulated = opened.mode == "simulate";
                 let (calls, asked) = (BTreeSet::new(), BTreeMap::new());
                 self.below.insert(run, DelegatedRun { above, simulated, calls, asked });
@@ -43,12 +46,20 @@ impl DelegationTally {
             self.below.remove(&run);
             return;
         }
+        if draft.kind() == Kind::TaintCleared
+            && let Some(used) = self.used.get_mut(&run)
+        {
+            used.labels.clear();
+        }
         let (Some(below), Some(call)) = (self.below.get_mut(&run), &draft.call) else { return };
         if let (Some(usage), Some(tool)) = (usage(entry), &draft.tool) {
             let bytes = below.asked.remove(call).unwrap_or_default();
             for above in &below.above {
                 self.used.entry(*above).or_default().spending.measured(tool, bytes, usage);
             }
+        }
+        for above in &below.above {
+            add_labels(&mut self.used.entry(*above).or_default().labels, entry);
         }
         if !draft.kind().decides() {
             return;

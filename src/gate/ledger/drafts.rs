@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::hold::HeldCall;
+use super::labels;
 use super::permit::Finished;
 use super::store::PayloadRow;
 use crate::approval::break_glass::Open;
@@ -281,6 +282,7 @@ impl DecisionFacts<'_> {
             obligations: obligations(&decision.obligations),
             proposed_by: self.judged.proposed_by().map(|call| call.as_str().into()),
             reasons: reasons(self.recorded),
+            taint: labels::taint(self.judged),
             tier: Some(tool.map_or(Tier::T3, |tool| tool.tier)),
             traceparent: call.traceparent().map(Text::from),
         }
@@ -405,6 +407,7 @@ fn observed(seen: &Observed) -> record::call::Observed {
         cgroup: seen.cgroup,
         findings: found(&seen.findings),
         findings_more: more(&seen.findings),
+        labels: List::some(seen.labels.iter().copied()),
         model: seen.model.as_ref().map(|model| Text::clip(model, 256)),
         stream: seen.stream.as_ref().map(|seen| record::call::Stream {
             bytes: seen.bytes.into(),

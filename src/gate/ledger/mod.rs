@@ -40,6 +40,7 @@ pub mod fuse;
 pub mod hold;
 pub mod in_force;
 mod item;
+mod labels;
 mod later;
 pub mod outgoing;
 pub mod permit;

@@ -364,6 +364,9 @@ async fn delegated(
     }
     for run in runs {
         run.past.delegated = delegations.of(&run.run);
+        for (label, origin) in &run.past.delegated.labels {
+            run.past.labels.entry(*label).or_insert_with(|| origin.clone());
+        }
     }
     Ok(())
 }

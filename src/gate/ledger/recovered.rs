@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, ToolName};
+use crate::domain::taint::{Label, LabelOrigin};
 use crate::domain::time::Timestamp;
-use crate::record::call::{CallCompleted, CallDenied, Reason, Usage};
+use crate::ledger::closing::WRITER_LOST;
+use crate::record::call::{CallCompleted, CallDenied, CallUnknown, Reason, Usage};
 use crate::record::calls::{Calls, Phase};
+use crate::record::run::{RunOpened, TaintCleared};
 use crate::record::{Entry, Int, Kind, Role};
 
 /// A run that was open when the last writer ended, from its entries.
@@ -43,6 +46,12 @@ pub struct PastUsage {
     pub held: BTreeMap<CallId, ToolName>,
     /// What models answered.
     pub models: PastModels,
+    /// What the run and the runs below it had read, each label with the call that brought it.
+    pub labels: BTreeMap<Label, LabelOrigin>,
+    /// The number of the newest order that took its labels away; 0 if none did.
+    pub cleared: u64,
+    /// The tools of calls whose answer may have been released, and whose end was lost with the writer.
+    pub lost: BTreeMap<CallId, ToolName>,
 }
 
 /// What models answered to a run.
@@ -97,6 +106,18 @@ impl PastUsage {
     /// Denials remembered at most.
     const DENIALS: usize = 1024;
 
+    fn add_lost(&mut self, entry: &Entry) {
+        let draft = &entry.draft;
+        let Some(call) = &draft.call else { return };
+        if let (Kind::CallAuthorized, Some(tool)) = (draft.kind(), &draft.tool) {
+            self.lost.insert(call.clone(), tool.clone());
+        }
+        let unknown = draft.get::<CallUnknown>();
+        if draft.kind().ends_call() && unknown.is_none_or(|end| &*end.cause != WRITER_LOST) {
+            self.lost.remove(call);
+        }
+    }
+
     /// Reads the state from the ascending entries of a run.
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut past = Self::default();
@@ -104,6 +125,10 @@ impl PastUsage {
         for entry in entries {
             let draft = &entry.draft;
             past.models.add(entry);
+            add_labels(&mut past.labels, entry);
+            past.add_lost(entry);
+            let cleared = draft.get::<TaintCleared>().map_or(0, |cleared| cleared.order.get());
+            past.cleared = past.cleared.max(cleared);
             if let (Kind::CallHeld, Some(call), Some(tool)) =
                 (draft.kind(), &draft.call, &draft.tool)
             {
@@ -145,6 +170,24 @@ impl PastUsage {
     }
 }
 
+/// Adds the labels that an entry of a run brings into it, or takes them away.
+pub(super) fn add_labels(labels: &mut BTreeMap<Label, LabelOrigin>, entry: &Entry) {
+    let draft = &entry.draft;
+    if draft.kind() == Kind::TaintCleared {
+        labels.clear();
+    }
+    let begins = draft.get::<RunOpened>().and_then(|opened| opened.taint.as_ref());
+    for one in begins.iter().flat_map(|list| list.iter()) {
+        let Some(run) = one.run.or(draft.run) else { continue };
+        labels.entry(one.label).or_insert(LabelOrigin { run, call: one.call.clone() });
+    }
+    let brought = draft.body.observed().and_then(|observed| observed.labels.as_ref());
+    for label in brought.iter().flat_map(|list| list.iter()) {
+        let (Some(run), Some(call)) = (draft.run, draft.call.clone()) else { continue };
+        labels.entry(*label).or_insert(LabelOrigin { run, call });
+    }
+}
+
 /// What the descendants of a run used, as far as its limits count it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delegated {
@@ -152,6 +195,8 @@ pub struct Delegated {
     pub calls: u64,
     /// What authorised calls spent, without those of simulated runs.
     pub spending: PastSpending,
+    /// What they read.
+    pub labels: BTreeMap<Label, LabelOrigin>,
 }
 
 /// What authorised calls spent, as far as the entries record it. The gate, which knows the tools,

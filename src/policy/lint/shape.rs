@@ -5,6 +5,7 @@
 
 use crate::domain::effect::ToolKind;
 use crate::domain::facts::FindingAge;
+use crate::domain::taint::{Egress, FlowAction, Label};
 use crate::effect;
 use crate::firewall::Class;
 use crate::record::approval::KeyKind;
@@ -95,6 +96,34 @@ const CLASSES: &[&str] = &[
 ];
 const WEEKDAYS: &[&str] =
     &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+const LABEL: Shape = Shape::OneOf(Label::TEXTS);
+const ACTION: Shape = Shape::OneOf(FlowAction::TEXTS);
+/// What the run has read, and what of that is in the call.
+const TAINT: Shape = Shape::Object(&[
+    has("egress", Shape::OneOf(Egress::TEXTS)),
+    has("floor", Shape::Object(&[has("label_only", ACTION), has("trifecta", ACTION)])),
+    has(
+        "influence",
+        Shape::Object(&[
+            has("private", Shape::Number),
+            has("unknown", Shape::Flag),
+            has("untrusted", Shape::Number),
+        ]),
+    ),
+    has("labels", Shape::List(&LABEL)),
+    has(
+        "since",
+        Shape::Object(&[
+            may("personal", Shape::Text),
+            may("private", Shape::Text),
+            may("secret", Shape::Text),
+            may("untrusted", Shape::Text),
+        ]),
+    ),
+    has("trifecta", Shape::Flag),
+    has("trifecta_influenced", Shape::Flag),
+]);
 
 /// The whole document.
 pub(crate) static INPUT: Shape = Shape::Object(&[
@@ -196,6 +225,7 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
         ])),
     ),
     has("observe", Shape::List(&LAYERS)),
+    has("taint", TAINT),
     has(
         "history",
         Shape::Object(&[

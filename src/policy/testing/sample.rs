@@ -5,7 +5,7 @@ use crate::input::{break_glass_json, quorum_json};
 
 /// Everything that the gate's own code does not write.
 const TEXT: &str = r#"{
-  "v": "wicketgate/input/1",
+  "v": "wicketgate/input/2",
   "agent": {"id": "agent", "version": "1.0.0", "owner": "owner@example.com", "labels": {}, "binding": "observed", "tier3": "observed",
     "manifest": "sha256:0000000000000000000000000000000000000000000000000000000000000000", "delegation": []},
   "run": {"id": "00000000-0000-7000-8000-000000000000", "mode": "enforce", "incognito": false, "opened_at": "2026-11-18T12:00:00.000Z",
@@ -22,6 +22,9 @@ const TEXT: &str = r#"{
   "approvals": [],
   "pools": [],
   "observe": [],
+  "taint": {"egress": "outside", "floor": {"label_only": "alert", "trifecta": "approve"},
+    "influence": {"private": 0, "unknown": false, "untrusted": 0}, "labels": [], "since": {}, "trifecta": false,
+    "trifecta_influenced": false},
   "history": {"calls": 0, "errors": 0, "denied": 0}
 }"#;
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::closed::texts;
 use super::digest::Digest;
 use super::id::ToolName;
+use super::taint::ToolRoles;
 use super::tier::Tier;
 
 /// The facts about a tool from its binding, with the manifest's grant applied.
@@ -32,6 +33,8 @@ pub struct ToolFacts {
     pub cost_micro_usd: Option<u64>,
     /// How long the same call under another id counts as this one.
     pub dedupe: Option<Duration>,
+    /// What its answers bring into a run, and where its arguments can get to.
+    pub roles: ToolRoles,
 }
 
 texts! {

@@ -27,6 +27,7 @@ pub mod readings;
 pub mod seed;
 pub mod sent;
 mod spelled;
+pub mod taint;
 mod texts;
 pub mod tier;
 pub mod time;

@@ -3,6 +3,7 @@
 use crate::domain::closed::closed;
 use crate::domain::digest::Digest;
 use crate::domain::guarded::GuardFinding;
+use crate::domain::taint::Label;
 
 use std::time::Duration;
 
@@ -189,6 +190,8 @@ pub struct Observed {
     pub usage: Option<Usage>,
     /// What the firewall found in the answer, as far as the configuration looks for it.
     pub findings: Vec<GuardFinding>,
+    /// The labels that the answer brings into its run.
+    pub labels: Vec<Label>,
     /// The result of masking, if it was required.
     pub redaction: Option<Redaction>,
     /// What left of an answer while the call ran.

@@ -8,6 +8,8 @@ use super::contradiction::Error;
 use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::time::Timestamp;
+use crate::policy::flow::TaintInput;
+use crate::policy::input::{VERSION, VERSION_1};
 
 /// The whole document.
 #[derive(Debug, Deserialize)]
@@ -28,6 +30,8 @@ pub(super) struct Input {
     _pools: IgnoredAny,
     pub quorum: Json,
     pub run: InputRun,
+    /// Absent in version 1.
+    pub taint: Option<TaintInput>,
     pub time: Json,
     pub tool: Tool,
 }
@@ -78,6 +82,7 @@ pub(super) struct InputRun {
 #[derive(Debug, Deserialize)]
 pub(super) struct Tool {
     pub name: String,
+    pub kind: String,
     pub tier: String,
     pub definition: String,
 }
@@ -99,6 +104,11 @@ impl Input {
                 Error::Shape(mismatch)
             }
         })
+    }
+
+    /// The version that a document with these members has.
+    pub const fn version(&self) -> &'static str {
+        if self.taint.is_some() { VERSION } else { VERSION_1 }
     }
 
     /// When the policy was evaluated.

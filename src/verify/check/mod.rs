@@ -31,6 +31,7 @@ mod replay;
 pub mod report;
 mod runs;
 mod same;
+mod taint;
 mod windows;
 
 use std::path::Path;

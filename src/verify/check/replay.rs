@@ -31,6 +31,7 @@ use crate::entries::approval;
 use crate::firewall;
 use crate::payloads::Payload;
 use crate::policy::bundle::Bundle;
+use crate::policy::flow::{floored, is_irreversible, is_released};
 use crate::policy::rego::{ENGINE, RegoEngine};
 use crate::policy::{self, EngineError, PolicyEngine as _, input};
 use crate::projection::{BundleMaterial, decides, is_of_model};
@@ -167,6 +168,10 @@ impl Replay<'_> {
         let given = recorded.granted();
         let (answer, rule) = answered.unwrap_or_else(|failure| (policy::denial(&failure), None));
         let answer = policy::weighed(answer, by, &given);
+        let released = is_released(by, &given) || broken(line).is_some();
+        let tier = decision.tier.unwrap_or(Tier::T3);
+        let irreversible = is_irreversible(tier, &recorded.input.tool.kind);
+        let answer = floored(answer, recorded.input.taint.as_ref(), irreversible, released);
         same(line, (&answer, rule.as_deref()), engine)?;
         Ok(ReplayedDecision::Same)
     }
@@ -236,7 +241,7 @@ impl RecordedInput<'_> {
         let definition = decision.definition.map(|digest| digest.prefixed());
         let Input { v, agent, call, run: run_input, tool, .. } = &self.input;
         let pairs = [
-            ("v", v, Some(input::VERSION)),
+            ("v", v, Some(self.input.version())),
             ("agent.id", &agent.id, Some(opened.agent.as_str())),
             ("agent.version", &agent.version, Some(opened.version.as_str())),
             ("agent.manifest", &agent.manifest, Some(manifest.as_str())),

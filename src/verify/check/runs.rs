@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::case::Case;
 use super::report::Report;
+use super::taint;
 use crate::domain::id::RunId;
 use crate::domain::plural::many;
 use crate::entries::lineage::Lineage;
@@ -82,6 +83,7 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
     for slice in &case.slices {
         stray(slice, case.scope)?;
         lineage(slice)?;
+        taint::check(slice)?;
         for (id, own) in slice.runs() {
             one(slice, id, &own, &mut count)?;
             if case.scope == Scope::Run {

@@ -8,6 +8,7 @@ use super::first::uncovered;
 use super::terms::{event, moment, outcome, payload, verdict};
 use crate::bundle::statement_files;
 use crate::domain::decision::Verdict;
+use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::plural::many;
 use crate::entries::EntryLine;
@@ -185,6 +186,7 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
                     }
                 }
                 @if !obligations.is_empty() { p { (obligations.join("; ")) } }
+                @for line in read_before(line) { p .small { (line) } }
                 @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
@@ -195,6 +197,28 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
             }
         }
     }
+}
+
+/// What the run had read, and which passages of the call are copies of it.
+fn read_before(line: &EntryLine) -> Vec<String> {
+    let Some(taint) = line.decision().and_then(|decision| decision.taint) else {
+        return Vec::new();
+    };
+    let from = |call: &CallId, run: Option<RunId>| match run {
+        None => format!("call {call}"),
+        Some(run) => format!("call {call} of run {run}"),
+    };
+    let labels = taint
+        .labels
+        .iter()
+        .map(|one| format!("{} content since {}", one.label, from(&one.call, one.run)));
+    let spans = taint.spans.iter().flat_map(|spans| spans.iter()).map(|span| {
+        let (path, label) = (span.path.as_str(), span.label);
+        format!("{path}: copied from {} ({label})", from(&span.call, span.run))
+    });
+    let unknown =
+        taint.unknown.map(|_| "other copies may be in it: the gate was restarted since".to_owned());
+    labels.chain(spans).chain(unknown).collect()
 }
 
 fn duty(obligation: &Obligation) -> String {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Reply;
 use crate::index::IndexReach;
 use crate::index::rows::{CallRow, RunRow};
+use crate::operator::view::copies::ReadBefore;
 use crate::record::Entry;
 use crate::record::call::Reason;
 
@@ -149,6 +150,9 @@ replies! {
         asked_by: Option<String>,
         /// The W3C trace context of the caller.
         traceparent: Option<String>,
+        /// What the run had read when it was decided, and which passages of its arguments are copies of that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_before: Option<ReadBefore>,
         /// Its entries, in order.
         entries: Vec<CallEntry>,
         /// The size of the signed checkpoint that all of them are in, their hashes computed again; `null` if that is not

@@ -336,6 +336,9 @@ routes! {
     Runs: GET "/v1/runs" (()), Look, requests::RunSearch => lookups::Runs, ["Control/Runs"], OperatorApi::runs;
     /// Shows one run: its calls in the order they began, and the runs that it delegated to.
     RunDetail: GET "/v1/runs/{run}" (RunPath), Look, requests::RunCalls => lookups::RunDetail, [], OperatorApi::run;
+    /// Takes the labels of a run away: what it has read does not count any more.
+    TaintClearing: POST "/v1/runs/{run}/taint/clear" (RunPath), Switch, requests::TaintClearing => replies::OrderReply,
+        [], OperatorApi::clear_taint;
     /// Compares a held call with the last approved one of its kind, once an entry records who sees that one's arguments.
     Similar: GET "/v1/similar/{run}/{call}" (HeldCallPath), Read, () => lookups::Similar, [], OperatorApi::similar;
 }

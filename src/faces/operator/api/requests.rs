@@ -183,6 +183,12 @@ inputs! {
         since: u64,
     }
 
+    /// Takes the labels of a run away.
+    TaintClearing {
+        /// Why; it is recorded in the ledger.
+        reason: String,
+    }
+
     /// A statement and one signature over it.
     SignedStatement {
         /// The bytes that were signed, as text.

@@ -9,6 +9,7 @@ use super::api::lookups::{
 };
 use super::api::requests::{CallSearch, RunCalls, RunSearch};
 use super::approval_queue;
+use super::view::copies::ReadBefore;
 use crate::crypto::merkle;
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
@@ -273,6 +274,7 @@ impl Search<'_> {
             policy: policy.map(|digest| digest.prefixed()),
             asked_by: first.and_then(|d| Some(d.asked_by?.subject.to_string())),
             traceparent: first.and_then(|d| d.traceparent.map(str::to_owned)),
+            read_before: first.and_then(|decision| decision.taint.map(ReadBefore::from)),
             entries: listed.collect(),
             checkpoint: proven.as_ref().ok().copied(),
             unproven: proven.err().map(|error| error.to_string()),

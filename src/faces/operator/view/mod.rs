@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::copies::ReadBefore;
 use self::doubts::doubts;
 use self::layout::{doing, pretty, tier};
 use self::parts::{EarlierCall, Part};
@@ -24,6 +25,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 
+pub mod copies;
 mod doubts;
 mod layout;
 pub mod parts;
@@ -83,6 +85,9 @@ pub struct Facts {
     /// What long arguments repeat of a call that was allowed before: the gate says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<EarlierCall>,
+    /// What the run had read, and which passages of the call are copies of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_before: Option<ReadBefore>,
 }
 
 /// One layer of the policy bundle.
@@ -162,6 +167,8 @@ pub struct Review {
     pub doubts: Vec<String>,
     /// The arguments.
     pub arguments: ShownArguments,
+    /// What the run had read, and which passages are copies of it: lines.
+    pub read_before: Vec<String>,
     /// The digest of the call.
     pub digest: Digest,
 }
@@ -311,6 +318,11 @@ impl Facts {
             to: visible(&target),
             doubts: found,
             arguments: shown,
+            read_before: self
+                .read_before
+                .iter()
+                .flat_map(|read| read.lines(Some(&arguments)))
+                .collect(),
             digest: statement.call_digest,
         })
     }
@@ -335,6 +347,10 @@ impl Facts {
         if !review.doubts.is_empty() {
             page.title("LOOK TWICE");
             review.doubts.iter().for_each(|doubt| page.line(&format!("- {doubt}")));
+        }
+        if !review.read_before.is_empty() {
+            page.title("WHAT THE RUN HAD READ BEFORE");
+            review.read_before.iter().for_each(|line| page.line(&format!("- {line}")));
         }
         if !self.headers.is_empty() {
             page.title("HEADERS OF THE AGENT FOR THE PROVIDER");

@@ -43,6 +43,7 @@ fn facts(arguments: &str) -> Facts {
         claims: vec![Claim { name: "label note".into(), value: "approve me\u{1b}[2J".into() }],
         headers: Vec::new(),
         earlier: None,
+        read_before: None,
     }
 }
 

@@ -207,6 +207,13 @@ impl Road {
                     road.control.report(row.seq, done).await;
                 });
             }
+            Some(Order::ClearTaint { run }) => {
+                let run = *run;
+                self.tasks.spawn(async move {
+                    let done = road.clear_taint(&row, &run).await;
+                    road.control.report(row.seq, done).await;
+                });
+            }
             Some(Order::ApproverStatement { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // For a call of another gate the report stays empty.
@@ -240,6 +247,7 @@ impl Road {
             | Order::BreakGlass(_)
             | Order::CloseBreakGlass { .. }
             | Order::ReviewBreakGlass { .. }
+            | Order::ClearTaint { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }
             | Order::Activate { .. } => None,

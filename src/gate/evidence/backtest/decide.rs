@@ -11,6 +11,7 @@ use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
 use crate::policy::bundle::Bundle;
 use crate::policy::fault::Error;
+use crate::policy::flow::{TaintInput, floored, is_irreversible, is_released};
 use crate::policy::input::Document;
 use crate::policy::rego::RegoEngine;
 use crate::policy::{self, PolicyEngine as _, input};
@@ -29,6 +30,8 @@ pub struct Candidate {
     pub version: String,
     /// What it would pass to layers that count approvers (`input.quorum`).
     quorum: Json,
+    /// Whether a rule names what a run has read.
+    reads_taint: bool,
 }
 
 /// A recorded input that this build can parse.
@@ -46,6 +49,11 @@ pub(super) struct Input {
     tier: Option<Tier>,
     /// Whether it was evaluated under a break-glass order.
     under_break_glass: bool,
+    is_approved: bool,
+    /// The kind of the tool.
+    kind: String,
+    /// What the run had read; absent in version 1.
+    taint: Option<TaintInput>,
 }
 
 impl Input {
@@ -56,7 +64,9 @@ impl Input {
         let tier = document.tool.tier.as_deref().and_then(Tier::parse);
         let agent = document.agent.id;
         let under_break_glass = document.break_glass.is_some_and(|order| order.open);
-        Some(Self { body, json, agent, at, tier, under_break_glass })
+        let (is_approved, taint) = (is_released(None, &document.approvals), document.taint);
+        let kind = document.tool.kind;
+        Some(Self { body, json, agent, at, tier, under_break_glass, is_approved, kind, taint })
     }
 }
 
@@ -69,7 +79,15 @@ impl Candidate {
         let engine = RegoEngine::new(bundle, DEADLINE)?;
         let quorum = input::quorum_json(engine.by_hand());
         let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
-        Ok(Self { engine, name, version, quorum })
+        let is_rule = |name: &str| name.ends_with(".rego") && !name.ends_with("_test.rego");
+        let names_it = |text: &[u8]| String::from_utf8_lossy(text).contains("input.taint");
+        let reads_taint = bundle.as_written().any(|(name, text)| is_rule(name) && names_it(text));
+        Ok(Self { engine, name, version, quorum, reads_taint })
+    }
+
+    /// Whether its rules read what this input is too old to have.
+    pub(super) const fn asks_for_more(&self, input: &Input) -> bool {
+        self.reads_taint && input.taint.is_none()
     }
 
     /// Digest of the bundle, composition library included.
@@ -123,7 +141,12 @@ impl Candidate {
         let body = with_members.as_deref().unwrap_or(&input.body);
         let answered = policy::ask(&self.engine, body, !layers.is_empty());
         let fault = answered.as_ref().err().map(|e| format!("{}: {e}", e.detail()));
-        Outcome::now(&policy::or_denial(answered), fault)
+        // An order of break-glass that is asked for releases as an approver does.
+        let released = input.is_approved || break_glass.is_none() && input.under_break_glass;
+        let irreversible = is_irreversible(input.tier.unwrap_or(Tier::T3), &input.kind);
+        let (answer, taint) = (policy::or_denial(answered), input.taint.as_ref());
+        let answer = floored(answer, taint, irreversible, released);
+        Outcome::now(&answer, fault)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::ledger::drafts::STORED_MAX;
 use crate::ledger::store::PayloadRow;
 use crate::ledger::vault::{self, Vault};
-use crate::policy::input::VERSION;
+use crate::policy::input::{VERSION, is_known};
 use crate::record::{Entry, Role};
 
 /// One deciding entry, with its input as far as it is kept.
@@ -60,6 +60,8 @@ pub enum NotJudged {
     Unread,
     /// The agent is unknown: the opening of its run was pruned.
     Agent,
+    /// The bundle asks what the run had read, and the input is older than that.
+    NoTaint,
 }
 
 impl NotJudged {
@@ -82,6 +84,10 @@ impl NotJudged {
             }
             Self::Malformed => "the input is not a document this build understands".to_owned(),
             Self::Unread => "the entry cannot be read".to_owned(),
+            Self::NoTaint => {
+                "the bundle reads `input.taint`, and the input is of a version without it"
+                    .to_owned()
+            }
             Self::Agent => {
                 "whose agent it was is not known: the opening of its run is gone".to_owned()
             }
@@ -145,6 +151,9 @@ pub(super) fn judge(comparison: &Comparison<'_>, mut item: DecisionEntry) -> Jud
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
     let result = match read(comparison.vault, &mut item) {
         Err(result) => result,
+        Ok(input) if comparison.new.asks_for_more(&input) => {
+            JudgedOutcome::NotJudged(NotJudged::NoTaint)
+        }
         Ok(input) => {
             let old = match &comparison.old {
                 Baseline::Recorded => Outcome::recorded(&item.entry),
@@ -210,7 +219,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
     let read = read.map_or_else(|| Json::parse(&row.body, &Limits::FILE), Ok);
     let Ok(json) = read else { return left(NotJudged::Malformed) };
     let version = json.read().map_or_else(|_| "none".to_owned(), |InputVersion { v }| v);
-    if version != VERSION {
+    if !is_known(&version) {
         return left(NotJudged::Version(version));
     }
     let Some(input) = Input::of(row.body, json) else { return left(NotJudged::Malformed) };
@@ -265,6 +274,7 @@ mod tests {
             reasons: [record::call::Reason { code, detail, message: "m".into(), rule: "r".into() }]
                 .into_iter()
                 .collect(),
+            taint: None,
             tier: None,
             traceparent: None,
         };
@@ -334,8 +344,8 @@ mod tests {
         assert_eq!(not_judged(item("d", Some(INPUT), None)), NotJudged::Gone);
         let other = INPUT.replace("\"T0\"", "\"T1\"");
         assert_eq!(not_judged(item("d", Some(INPUT), Some(&other))), NotJudged::OtherBytes);
-        let newer = INPUT.replace("input/1", "input/2");
-        let version = NotJudged::Version("wicketgate/input/2".into());
+        let newer = INPUT.replace("input/1", "input/3");
+        let version = NotJudged::Version("wicketgate/input/3".into());
         assert_eq!(not_judged(item("d", Some(&newer), Some(&newer))), version);
         let timeless = INPUT.replace("rfc3339", "when");
         assert_eq!(not_judged(item("d", Some(&timeless), Some(&timeless))), NotJudged::Malformed);

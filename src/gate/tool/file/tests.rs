@@ -62,6 +62,7 @@ impl Fixture {
             result_bytes_max: 1000,
             cost_micro_usd: None,
             dedupe: None,
+            roles: crate::domain::taint::ToolRoles::default(),
         };
         let (effect, hold) = self.tool.prepare(&call).map_err(|mut all| all.remove(0))?;
         Ok(Prepared::ready(call, Arc::new(facts), effect, Vec::new(), hold))

@@ -1,13 +1,16 @@
 //! The way out: what a tool answered is searched before it is recorded and released.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::{HitAction, finding, in_words, judged, masks};
 use crate::domain::canonical;
+use crate::domain::effect::ToolKind;
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
+use crate::domain::taint::Label;
 use crate::firewall::{self, Class, Hit};
 use crate::judge::guarding::{Direction, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
@@ -30,7 +33,9 @@ pub(in crate::tool) fn release(
     let outcome =
         catch_unwind(limited).unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
     let Floor { findings, masked, withholds, .. } = floor;
+    let labels = labels(permit, &outcome, &findings);
     permit.observe(|seen| {
+        seen.labels = labels;
         if masked > 0 {
             let done = seen.redaction.get_or_insert_with(Redaction::default);
             done.masked = done.masked.saturating_add(masked);
@@ -186,6 +191,31 @@ impl Floor {
     fn keep(&mut self, all: &[HitAction<'_>]) {
         self.findings.extend(all.iter().map(finding));
     }
+}
+
+/// The labels that an answer brings into its run: those of its tool, and those of what was found in it and
+/// is released.
+fn labels(permit: &Permit, outcome: &Outcome, findings: &[GuardFinding]) -> Vec<Label> {
+    let is_of_tool = match outcome {
+        Outcome::Completed { .. } => true,
+        // The message of such a failure is the tool's own.
+        Outcome::Failed { class, .. } => *class == FailureClass::ToolError,
+        Outcome::Unknown { .. } | Outcome::Cancelled { .. } => false,
+    };
+    let Some(tool) = permit.prepared().tool().filter(|_| is_of_tool) else { return Vec::new() };
+    let released = findings.iter().filter(|one| one.action <= GuardAction::Warn);
+    let by_class = [
+        (Class::Secret, Label::Secret),
+        (Class::Personal, Label::Personal),
+        (Class::Injection, Label::Untrusted),
+    ];
+    let found = released.filter_map(|one| {
+        by_class.iter().find(|(class, _)| class.as_str() == one.class).map(|(_, label)| *label)
+    });
+    // What a model says follows from what its run has read.
+    let found = found.filter(|_| tool.kind != ToolKind::Model.as_str());
+    let all: BTreeSet<Label> = tool.roles.labels().chain(found).collect();
+    all.into_iter().collect()
 }
 
 fn has_secret(hits: &[Hit]) -> bool {

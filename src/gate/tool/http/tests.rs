@@ -65,6 +65,7 @@ impl Fixture {
             result_bytes_max: binding.result_bytes_max,
             cost_micro_usd: None,
             dedupe: None,
+            roles: crate::domain::taint::ToolRoles::default(),
         };
         let Kind::Http(http) = binding.kind else { panic!("an http binding") };
         let http = Http::new(*http, facts.read_only, facts.result_bytes_max, Arc::new(System));

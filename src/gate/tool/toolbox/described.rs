@@ -138,6 +138,7 @@ fn tool_of(tool: &Json, executor: &ExecutorOf<'_>) -> Result<Tool, String> {
         cost_micro_usd: tool.get("cost_micro_usd").and_then(Json::as_u64),
         // A recording has no clock, so no retry window applies.
         dedupe: None,
+        roles: crate::domain::taint::ToolRoles::default(),
     };
     let shown = tool.get("shown").and_then(Json::as_str);
     let face = tool.get("face").map(|face| {

@@ -28,6 +28,7 @@ use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{BYPASSED, Finding, ToolFacts};
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
+use crate::domain::taint::ToolRoles;
 use crate::domain::tier::Tier;
 use crate::firewall;
 use crate::identity::manifest::Grant;
@@ -248,6 +249,7 @@ fn client(scrub: &Scrub) -> Option<Tool> {
         result_bytes_max: CLIENT_BYTES_MAX,
         cost_micro_usd: Some(0),
         dedupe: None,
+        roles: ToolRoles::NONE,
     };
     let executor = Arc::new(ClientTool) as Arc<dyn ToolExecutor>;
     Some(Tool {
@@ -277,6 +279,7 @@ fn tool(
         result_bytes_max: binding.result_bytes_max,
         cost_micro_usd: binding.cost_micro_usd,
         dedupe: binding.dedupe,
+        roles: binding.roles,
     };
     let signers =
         binding.kind.mcp().map_or_else(|| Vec::new().into(), |mcp| Arc::clone(&mcp.signers));

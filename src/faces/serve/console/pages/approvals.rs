@@ -263,6 +263,13 @@ pub(super) fn detail(
                 (shown(&reason.message)) " " code { (shown(&reason.rule)) }
             } } }
         }
+        @if !review.read_before.is_empty() {
+            section aria-labelledby="read-before" {
+                h2 id="read-before" { "What the run had read before" }
+                // The renderer of the terminal has spelled them out.
+                ul { @for line in &review.read_before { li { (line) } } }
+            }
+        }
         @if !facts.headers.is_empty() {
             section aria-labelledby="headers" {
                 h2 id="headers" { "Headers of the agent for the provider" }

@@ -161,6 +161,10 @@ pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
                 (shown(&reason.message)) " " code { (shown(&reason.rule)) }
             } } }
         }
+        @if let Some(read) = &detail.read_before {
+            h2 { "What the run had read before" }
+            ul { @for line in read.lines(None) { li { (line) } } }
+        }
         @if call.state == "held" {
             p { a href={ "/console/approvals/" (shown(&call.run)) "/" (shown(&call.call)) } { "The call is held: see what would run" } }
         }
