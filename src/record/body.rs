@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::alert::AlertRaised;
 use super::approval::{
     AmendmentApproved, AmendmentProposed, AmendmentRefused, ApprovalGranted, ApprovalRefused,
 };
@@ -141,6 +142,7 @@ bodies! {
     EnforcementTested = "enforcement.tested",
     WriterEnrolled = "writer.enrolled",
     PostureObserved = "posture.observed",
+    AlertRaised = "alert.raised",
 }
 
 fn typed<T: serde::de::DeserializeOwned>(kind: Kind, data: &RawValue) -> Result<Box<T>, Error> {

@@ -259,7 +259,8 @@ fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
         | Kind::AmendmentRefused
         | Kind::EnforcementTested
         | Kind::WriterEnrolled
-        | Kind::PostureObserved => Ok(()),
+        | Kind::PostureObserved
+        | Kind::AlertRaised => Ok(()),
     }
 }
 
