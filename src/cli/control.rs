@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
-use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, say, sign};
+use super::{Exit, Failure, FileError, alert, block_on, break_glass, fail, health, say, sign};
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
@@ -40,6 +40,7 @@ enum Command {
     /// Stop running calls and end their runs; new runs may be opened
     Kill(Switch),
     BreakGlass(break_glass::Args),
+    Alert(alert::Args),
     Health(health::Args),
 }
 
@@ -135,6 +136,7 @@ pub fn run(args: &Args) -> Exit {
     let work = async {
         match &args.command {
             Command::BreakGlass(args) => break_glass::run(args).await,
+            Command::Alert(args) => alert::run(args).await,
             Command::Health(args) => Ok(health::run(args).await),
             Command::List(args) => orders(args).await,
             Command::Fleet(args) => fleet(args).await,
