@@ -105,6 +105,7 @@ async fn every_misbehaviour_raises_its_alert_once_at_every_place_where_operators
     };
     let (lines, ocsf) = (said(&[]), said(&["--format", "ocsf"]));
     let none = said(&["--agent", "another"]);
+    world.agent.seal().await.unwrap();
     let World { estate, gate, .. } = world;
     gate.finish();
     let alerts = raised(&estate);
@@ -165,7 +166,8 @@ async fn every_misbehaviour_raises_its_alert_once_at_every_place_where_operators
 
 /// The ledger holds, and the evidence of the run shows its alerts.
 fn verified(estate: &Estate, run: &str, count: usize) {
-    estate.run(&["ledger", "verify", "--config", "wicketgate.yaml"]);
+    // Undecided: no trusted key is named.
+    estate.try_run(&["ledger", "verify", "--config", "wicketgate.yaml"]).ends(2);
     let export = ["evidence", "export", "--config", "wicketgate.yaml", "--run", run];
     estate.run(&[&export[..], &["--out", "bundle-of-run", "--key", "evidence"]].concat());
     let entries = std::fs::read_to_string(estate.path("bundle-of-run/ledger/entries.jsonl"));
