@@ -74,10 +74,7 @@ const counted = (event) => {
   ready.textContent = words;
   ready.className = now.ready ? "state good" : "state bad";
   waiting.textContent = String(now.waiting);
-  if (alerts) {
-    alerts.textContent = String(now.alerts ?? 0);
-    alerts.parentElement.hidden = now.alerts === null;
-  }
+  if (alerts) alerts.textContent = String(now.alerts);
   if (!same) tell();
 };
 

@@ -89,7 +89,7 @@ pub(super) fn webhook(config: &Config) -> Result<Option<Webhook>, Error> {
     let link = hook.link.clone().or_else(|| console_link(config));
     let made = Webhook::new(&hook.url, ca.transpose()?.as_deref(), key, link);
     let made = made.map_err(|error| invalid(error.to_string()))?;
-    Ok(Some(made.in_format(hook.format)))
+    Ok(Some(made.in_format(hook.format).with_alerts(config.alerts.webhook)))
 }
 
 /// The console's page of held calls, where browsers are served under a configured name.

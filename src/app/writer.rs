@@ -52,6 +52,7 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         heartbeat: chosen.lease.saturating_mul(2) / 3,
         vault: config.vault().map_err(Error::wrong)?,
         anchor_file: config.fleet.anchor_file.clone(),
+        alerts: config.alerts.rules(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
         sights: fleet::sights(config).map_err(Error::wrong)?,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
-use super::{Exit, Failure, FileError, block_on, break_glass, fail, health, say, sign};
+use super::{Exit, Failure, FileError, alert, block_on, break_glass, fail, health, say, sign};
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
@@ -43,6 +43,7 @@ enum Command {
     /// Take the labels of a run away: what it has read does not count any more
     ClearTaint(ClearTaint),
     BreakGlass(break_glass::Args),
+    Alert(alert::Args),
     Health(health::Args),
 }
 
@@ -154,6 +155,7 @@ pub fn run(args: &Args) -> Exit {
     let work = async {
         match &args.command {
             Command::BreakGlass(args) => break_glass::run(args).await,
+            Command::Alert(args) => alert::run(args).await,
             Command::Health(args) => Ok(health::run(args).await),
             Command::List(args) => orders(args).await,
             Command::Fleet(args) => fleet(args).await,

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+mod alert;
 mod amend;
 mod api;
 mod approval;
@@ -185,7 +186,7 @@ enum Command {
 
 /// Commands that may be named without their group. Most were once at the top level, and clients, charts
 /// and scripts still use the old names.
-pub const MOVED: [(&str, &str); 13] = [
+pub const MOVED: [(&str, &str); 14] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
@@ -199,6 +200,7 @@ pub const MOVED: [(&str, &str); 13] = [
     ("payload", "ledger"),
     ("witness", "ledger"),
     ("firewall", "policy"),
+    ("alert", "control"),
 ];
 
 /// Puts the group before a command that was moved into it, so that clap knows each command by one name only.

@@ -16,10 +16,14 @@ use crate::domain::id::{ChainId, RunId, Seq};
 use crate::index::{self, Index};
 use crate::ledger::store::LedgerReader;
 use crate::ledger::vault::Vault;
+use crate::operator::alerts;
+use crate::operator::api::alerts::Alerts;
 use crate::operator::api::lookups::{
     CallDetail, CallLine, CallPayloads, Calls, RunDetail, RunLine, Runs,
 };
-use crate::operator::api::requests::{CallPath, CallSearch, RunCalls, RunPath, RunSearch};
+use crate::operator::api::requests::{
+    AlertSearch, CallPath, CallSearch, RunCalls, RunPath, RunSearch,
+};
 use crate::operator::api::route;
 use crate::operator::search::{Search, SearchError};
 use crate::operator::visible;
@@ -105,6 +109,7 @@ fn failed(error: SearchError) -> Failure {
     match error {
         SearchError::Query(_)
         | SearchError::Time(_)
+        | SearchError::Value(..)
         | SearchError::Cursor
         | SearchError::State
         | SearchError::Index(index::Error::Long) => Failure::usage(error),
@@ -168,6 +173,23 @@ impl Lookup {
                 Ok((answer.body, answer.reply))
             }
             Self::Local(ledger) => local(ledger.search().calls(search).await),
+        }
+    }
+
+    /// The alerts that match.
+    ///
+    /// # Errors
+    /// As [`Self::calls`].
+    pub async fn alerts(&self, search: &AlertSearch) -> Answered<Alerts> {
+        match self {
+            Self::Remote(api) => {
+                let answer = api.ask::<route::Alerts>(&(), search).await?;
+                Ok((answer.body, answer.reply))
+            }
+            Self::Local(ledger) => {
+                let now = (None, ledger.clock.now());
+                local(alerts::list(&*ledger.reader, now, search).await)
+            }
         }
     }
 

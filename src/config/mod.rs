@@ -22,6 +22,7 @@ use crate::operator::operators::Member;
 use crate::serve::Listen;
 use crate::yaml::{self, Document, Written};
 
+mod alerts;
 pub mod break_glass;
 mod check;
 mod complete;
@@ -48,6 +49,7 @@ mod telemetry;
 pub mod tls;
 mod trust;
 
+pub use alerts::Alerts;
 use complete::{complete, resolve};
 pub use firewall::Firewall;
 pub use isolation::{Isolation, Posture, SelfTest};
@@ -151,6 +153,10 @@ pub struct Config {
     /// stricter, never milder.
     #[serde(default)]
     pub taint: TaintRules,
+    /// When the gate tells operators that they should look at something: attacks, secrets on their way out, agents that
+    /// are denied again and again.
+    #[serde(default)]
+    pub alerts: Alerts,
     /// The operators' last resort: a file that stops all calls.
     #[serde(default)]
     pub control: Control,

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::alert::AlertRaised;
 use super::approval::{
     AmendmentApproved, AmendmentProposed, AmendmentRefused, ApprovalGranted, ApprovalRefused,
 };
@@ -142,6 +143,7 @@ bodies! {
     WriterEnrolled = "writer.enrolled",
     PostureObserved = "posture.observed",
     TaintCleared = "taint.cleared",
+    AlertRaised = "alert.raised",
 }
 
 fn typed<T: serde::de::DeserializeOwned>(kind: Kind, data: &RawValue) -> Result<Box<T>, Error> {

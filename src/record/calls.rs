@@ -260,7 +260,8 @@ fn follows(kind: Kind, phase: Option<&Phase>) -> Result<(), Misplaced> {
         | Kind::EnforcementTested
         | Kind::WriterEnrolled
         | Kind::PostureObserved
-        | Kind::TaintCleared => Ok(()),
+        | Kind::TaintCleared
+        | Kind::AlertRaised => Ok(()),
     }
 }
 

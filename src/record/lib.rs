@@ -9,6 +9,7 @@
 //! codes, tiers and effects; [`yaml`] reads the files that people write; [`clock`] is the only
 //! `now()` and the only randomness. No network, no database and no async runtime.
 
+pub mod alert;
 pub mod approval;
 mod body;
 pub mod call;

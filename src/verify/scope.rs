@@ -37,8 +37,8 @@ impl Scope {
     }
 }
 
-/// Kinds that introduce others and belong to no run.
-pub const CONTEXT: [Kind; 9] = [
+/// Kinds that introduce others, or tell of them, and belong to no run.
+pub const CONTEXT: [Kind; 10] = [
     Kind::ChainGenesis,
     Kind::WriterStarted,
     Kind::PolicyActivated,
@@ -48,6 +48,7 @@ pub const CONTEXT: [Kind; 9] = [
     Kind::AmendmentProposed,
     Kind::AmendmentApproved,
     Kind::AmendmentRefused,
+    Kind::AlertRaised,
 ];
 
 /// Entries `from <= seq < to` of a chain.

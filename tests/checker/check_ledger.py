@@ -37,7 +37,7 @@ ROLES = {"args", "result", "policy_input", "approval", "message", "conversation"
 KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
     "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "signers.bound",
-    "request.rejected",
+    "request.rejected", "alert.raised",
     "run.opened", "run.sealed", "violation", "payload.erased", "payload.viewed", "retention.pruned", "anchor.observed",
     "enforcement.tested", "writer.enrolled", "evidence.exported", "health.changed", "ledger.gap", "ledger.recovered", "chain.retired",
 }
@@ -362,6 +362,7 @@ class Checker:
         self.counts = {}
         self.calls = {}  # (run, call) -> {"state", "tool"}
         self.runs = {}  # run -> {"next", "leaf", "sealed", "chain"}
+        self.cause = {"seq": -1, "chain": "", "kind": ""}  # the newest entry that is no alert
         self.leaves = set()  # (chain, seq, leaf hex)
         counted = ("chains", "entries", "checkpoints", "signatures", "payloads", "payloads_orphaned", "unenforced")
         self.stats = dict.fromkeys(counted, 0)
@@ -398,6 +399,7 @@ class Checker:
             self.place(where, chain, index, entry, row, leaf, before)
             self.run_of(where, chain, entry, leaf)
             self.call_of(where, entry)
+            self.alert_of(where, entry)
             if entry["kind"] == "writer.started":
                 keys[entry["epoch"]] = read_key(entry["data"].get("writer_key"))
             committed |= {item["c"] for item in entry.get("commit", [])}
@@ -487,6 +489,25 @@ class Checker:
             if entry["data"].get("entries") != entry["run_seq"] + 1:
                 self.bad(where, "run", f"run.sealed counts {entry['data'].get('entries')} entries of {entry['run_seq'] + 1}")
         run["next"], run["leaf"] = entry["run_seq"] + 1, leaf
+
+    def alert_of(self, where, entry):
+        """An alert stands right behind the entry that caused it; only alerts of the same cause stand between."""
+        data = entry["data"]
+        if entry["kind"] != "alert.raised":
+            self.cause = entry
+            return
+        if "run" in entry or "call" in entry:
+            self.bad(where, "alert", "an alert is no entry of a run")
+        if not data["first"] <= data["last"] < entry["seq"]:
+            self.bad(where, "alert", f"it counts the entries {data['first']} to {data['last']}")
+        if "run" not in data:
+            return
+        cause = self.cause
+        same = (cause["seq"], cause.get("run"), cause.get("call")) == (data["last"], data["run"], data.get("call"))
+        if not same or cause["chain"] != entry["chain"] or cause["kind"] not in CALL_KINDS:
+            self.bad(where, "alert", f"alert {data['alert']} does not follow on its cause, entry {data['last']}")
+        if data["alert"] in ("burst_denial", "repeated_denial") and cause["kind"] != "call.denied":
+            self.bad(where, "alert", f"alert {data['alert']} follows on {cause['kind']}")
 
     def call_of(self, where, entry):
         kind = entry["kind"]

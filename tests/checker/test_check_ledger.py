@@ -276,6 +276,29 @@ class GoodLedger(unittest.TestCase):
         own = next(entry["run"] for entry in good_book().entries if entry["kind"] == "run.opened")
         self.assertEqual(book(mode="fork", **(other | {"run": own})), {"run"})
 
+    def test_an_alert_stands_right_behind_its_cause(self):
+        def book(kind="path_traversal", at=6, also=False, **changed):
+            book = good_book()
+            data = {"alert": kind, "severity": "high", "agent": "a", "run": RUN, "call": "c2", "count": 1,
+                    "first": 5, "last": 5, "since": "2026-11-21T20:05:05.000Z"} | changed
+            added = [book.entries[0] | {"kind": "alert.raised", "data": one} for one in [data] + [data] * also]
+            book.entries[at:at] = added
+            for seq, entry in enumerate(book.entries):
+                entry.update(seq=seq, ts=f"2026-11-21T20:05:{seq:02d}.000Z", mono=str(seq))
+                entry["epoch"] = max(entry["epoch"], book.entries[max(seq - 1, 0)]["epoch"])
+                entry["boot"] = f"{entry['epoch']:08x}"
+            return problems(book.seal())
+
+        self.assertEqual(book(), set())
+        self.assertEqual(book(also=True), set())
+        self.assertEqual(book(kind="burst_denial"), set())
+        self.assertEqual(book(at=7), {"alert"})
+        self.assertEqual(book(call="c1"), {"alert"})
+        self.assertEqual(book(last=4), {"alert"})
+        self.assertEqual(book(first=6), {"alert"})
+        self.assertEqual(book(run="00000000-0000-4000-8000-000000000007"), {"alert"})
+        self.assertEqual(book(kind="burst_denial", at=7, first=6, last=6, call="c3"), {"alert"})
+
     def test_roots_are_those_of_the_definition(self):
         def by_definition(leaves):
             if len(leaves) == 1:

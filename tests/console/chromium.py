@@ -17,6 +17,7 @@ PAGES = (
     "/approvals",
     "/runs",
     "/calls",
+    "/alerts",
     "/health",
     "/orders",
     "/orders/new",

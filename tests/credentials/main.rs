@@ -14,6 +14,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod alerts;
 mod guesses;
 mod kinds;
 mod personal;

@@ -90,6 +90,15 @@ impl World {
 
     /// The same, with this section `firewall`.
     pub async fn configured(forms: Vec<(String, String)>, rules: &str, firewall: Value) -> Self {
+        Self::patched(forms, rules, |_, config| config["firewall"] = firewall).await
+    }
+
+    /// The same, with this change of the configuration.
+    pub async fn patched(
+        forms: Vec<(String, String)>,
+        rules: &str,
+        patch: impl FnOnce(&Estate, &mut Value),
+    ) -> Self {
         let texts: Vec<String> = forms.iter().map(|(_, text)| text.clone()).collect();
         let said = Arc::new(Said { forms: texts.clone(), asked: Mutex::default() });
         let routes = Router::new()
@@ -133,9 +142,9 @@ impl World {
         // They are denied more often than an agent would be.
         config["limits"] =
             json!({"denials_max": null, "tool_denials_max": null, "alarm_rest_seconds": null});
-        config["firewall"] = firewall;
         // Nothing here is about time, and the machine does other work beside.
         config["policy"]["deadline_ms"] = json!(5_000);
+        patch(&estate, &mut config);
         std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
         let gate = estate.serve();
         let agent = gate.open().await;

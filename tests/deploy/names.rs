@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use regex::Regex;
 use wicketgate::domain::guarded::{GuardAction, GuardFinding};
+use wicketgate::record::alert::{AlertKind, AlertSeverity};
 use wicketgate::telemetry::Stage;
 use wicketgate::telemetry::metrics::Metrics;
 
@@ -35,6 +36,7 @@ fn everything() -> String {
         action: GuardAction::Warn,
     };
     metrics.found("arguments", &[finding]);
+    metrics.alert(AlertKind::PathTraversal, AlertSeverity::High);
     metrics.broke_glass();
     metrics.break_glass_alert();
     metrics.pool_unanswered();

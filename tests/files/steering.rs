@@ -233,7 +233,7 @@ fn spellings(path: &str) -> Vec<String> {
 }
 
 fn is_refused(detail: &str) -> bool {
-    ["file.protected_name", "file.path", "file.symlink"].contains(&detail)
+    ["file.protected_name", "file.path", "file.traversal", "file.symlink"].contains(&detail)
 }
 
 fn all_below(rig: &Rig) -> usize {

@@ -188,7 +188,7 @@ async fn a_denial_has_the_same_code_on_every_face() {
             "work.large",
             json!({"path": "../x"}),
             "effect.refused",
-            "file.path",
+            "file.traversal",
             tonic::Code::PermissionDenied,
         ),
         ("policy.undefined", json!({}), "policy.denied", "no_allow", tonic::Code::PermissionDenied),

@@ -161,12 +161,13 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
 }
 
 /// The pages of one visit.
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 21] = [
     "Log in",
     "What waits",
     "Held calls",
     "Runs",
     "Calls",
+    "Alerts",
     "Health",
     "Orders",
     "Stop something",

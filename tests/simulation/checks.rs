@@ -139,6 +139,7 @@ pub fn ledger_flaws(shadow: &Shadow, memory: &MemoryStore, again: Again<'_>) -> 
         runs_hold(links, &mut flaws);
         lineages_hold(links, &mut flaws);
         policies_hold(links, memory, again, &mut flaws);
+        alerts_hold(chain, links, memory, &mut flaws);
     }
     calls_hold(shadow, &mut flaws);
     flaws
@@ -183,6 +184,49 @@ fn chain_holds(chain: &ChainId, links: &[Link], memory: &MemoryStore, flaws: &mu
         (prev, epoch, ts) = (link.leaf, of, link.text("ts").to_owned());
     }
     checkpoint_holds(chain, links, key, memory, flaws);
+}
+
+/// Every alert stands right behind its cause and in its batch, and the third denial of a tool in a run raises one,
+/// however often the writer started again before.
+fn alerts_hold(chain: &ChainId, links: &[Link], memory: &MemoryStore, flaws: &mut Vec<String>) {
+    let mut denials: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+    let (mut repeated, mut simulated) = (BTreeMap::new(), BTreeSet::new());
+    for (at, link) in links.iter().enumerate() {
+        let run = link.text("run");
+        if link.kind() == "run.opened" && link.json["data"]["mode"] == "simulate" {
+            simulated.insert(run);
+        } else if link.kind() == "call.denied" && !simulated.contains(run) {
+            denials.entry((run, link.text("tool"))).or_default().push(link.seq);
+        }
+        if link.kind() != "alert.raised" {
+            continue;
+        }
+        let data = &link.json["data"];
+        let text = |name: &str| data[name].as_str().unwrap_or_default();
+        let last = data["last"].as_u64().unwrap_or(u64::MAX);
+        let before = links[..at].iter().rev().find(|link| link.kind() != "alert.raised");
+        let caused = before.is_some_and(|cause| {
+            (cause.seq, cause.text("run"), cause.text("call")) == (last, text("run"), text("call"))
+        });
+        if !caused {
+            flaws.push(format!("(15) entry {at}: an alert that does not follow on its cause"));
+        }
+        let signed = memory.checkpoints(chain, last.saturating_add(1), 1).now_or_never();
+        let signed = signed.and_then(Result::ok).and_then(|all| all.first().map(|one| one.0));
+        if signed.is_none_or(|size| size <= link.seq) {
+            flaws.push(format!("(15) entry {at}: an alert in another batch than its cause"));
+        }
+        if text("alert") == "repeated_denial" {
+            repeated.entry((text("run"), text("tool"))).or_insert(last);
+        }
+    }
+    for (key, seqs) in denials {
+        if seqs.get(2) != repeated.get(&key) {
+            flaws.push(format!(
+                "(15) {key:?}: the third denial raised no alert, or another one did"
+            ));
+        }
+    }
 }
 
 fn checkpoint_holds(

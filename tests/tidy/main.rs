@@ -12,6 +12,7 @@
     reason = "tests may stop at the first surprise"
 )]
 
+mod alerts;
 mod dependencies;
 mod glossary;
 mod layers;
@@ -25,7 +26,7 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 17] = [
     ("glossary", glossary::private_words),
     ("layers", layers::order),
     ("faces without stores", layers::stores),
@@ -41,6 +42,7 @@ const RULES: [(&str, Rule); 16] = [
     ("folder essays", shape::essays),
     ("direct dependencies", dependencies::direct),
     ("versions in one place", dependencies::versions),
+    ("alerts of refusals", alerts::classified),
     ("locked dependencies", dependencies::locked),
 ];
 

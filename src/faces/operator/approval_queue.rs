@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::alerts;
 use super::live::{self, FreshEvents, LiveEvent, RunFeed};
 use super::view::Approved;
 use crate::domain::digest::{Digest, call_digest};
@@ -12,6 +13,7 @@ use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::ledger::store::{ChainRow, EntryRow, LedgerReader, PayloadRef, PayloadRow, StoreError};
 use crate::ledger::vault::{self, Vault};
+use crate::record::alert::AlertRaised;
 use crate::record::approval::ApprovalGranted;
 use crate::record::call::CallHeld;
 use crate::record::calls::{Calls, Phase};
@@ -25,6 +27,9 @@ const BATCH: u32 = 512;
 const HISTORY: u32 = 64;
 /// Changes of health that are kept of one chain.
 const CHANGES_MAX: usize = 100;
+
+/// Alerts that are kept of one chain.
+const ALERTS_MAX: u32 = 256;
 
 /// Open runs by chain.
 #[derive(Debug, Default)]
@@ -45,7 +50,21 @@ pub struct Chain {
     pub runs: BTreeMap<RunId, Run>,
     /// Changes of its gate's health that were read, the oldest first.
     pub health: VecDeque<(Timestamp, HealthChanged)>,
+    alerts: VecDeque<RaisedAlert>,
     next: Seq,
+}
+
+/// One alert, and its entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RaisedAlert {
+    /// When it was raised.
+    pub at: Timestamp,
+    /// Its chain.
+    pub chain: ChainId,
+    /// The number of its entry.
+    pub seq: Seq,
+    /// What it says.
+    pub alert: AlertRaised,
 }
 
 /// One open run.
@@ -199,6 +218,11 @@ impl Chain {
         self.next
     }
 
+    /// Its newest alerts, ascending.
+    pub fn alerts(&self) -> impl Iterator<Item = &RaisedAlert> {
+        self.alerts.iter()
+    }
+
     /// When the last of its held calls expires; `None` if none is held.
     #[must_use]
     pub fn held_until(&self) -> Option<Timestamp> {
@@ -216,6 +240,7 @@ impl Chain {
             stopped: false,
             runs: BTreeMap::new(),
             health: VecDeque::new(),
+            alerts: alerts::newest(reader, row, ALERTS_MAX).await?.into(),
             next: row.head.size,
         };
         let from = row.head.size.saturating_sub(HISTORY.into());
@@ -263,7 +288,7 @@ impl Chain {
     /// skipped.
     fn apply(&mut self, row: &EntryRow) -> Option<LiveEvent> {
         if row.run.is_none() {
-            return self.apply_health(row);
+            return self.apply_health(row).or_else(|| self.apply_alert(row));
         }
         let entry = Entry::parse(&row.body).ok()?;
         let link = entry.run.as_ref()?;
@@ -285,6 +310,23 @@ impl Chain {
         let event = run.feed.event(&entry);
         run.apply(entry);
         event
+    }
+
+    /// Notes an alert.
+    fn apply_alert(&mut self, row: &EntryRow) -> Option<LiveEvent> {
+        if row.kind != Kind::AlertRaised.as_str() {
+            return None;
+        }
+        let one = alerts::raised(row)?;
+        let event = live::of_alert(&one);
+        // Of a chain that is read for the first time, the newest are there already.
+        if self.alerts.back().is_none_or(|last| last.seq < one.seq) {
+            if self.alerts.len() >= usize::try_from(ALERTS_MAX).unwrap_or(usize::MAX) {
+                self.alerts.pop_front();
+            }
+            self.alerts.push_back(one);
+        }
+        Some(event)
     }
 
     /// Notes a change of the gate's health.

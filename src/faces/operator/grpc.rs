@@ -19,8 +19,8 @@ use tonic::{Request, Response, Status};
 use super::OperatorApi;
 use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
-    CallPath, CallSearch, HeldCallPath, LiveFrom, Modification, OrderPath, OrdersAfter, Page,
-    RunSearch, SignedStatement,
+    AlertSearch, CallPath, CallSearch, HeldCallPath, LiveFrom, Modification, OrderPath,
+    OrdersAfter, Page, RunSearch, SignedStatement,
 };
 use super::api::{Input as _, Serve, ask, route};
 use super::credential::ShownCredential;
@@ -370,6 +370,30 @@ impl Calls for Services {
         let shown = self.answer::<route::CallPayloads, _>(request, |_, sent| Ok((named(sent), ())));
         let payloads = objects(&shown.await?.payloads);
         Ok(Response::new(pb::CallPayloadsResponse { payloads }))
+    }
+
+    async fn alerts(
+        &self,
+        request: Request<pb::ListAlertsRequest>,
+    ) -> Result<Response<pb::ListAlertsResponse>, Status> {
+        let found =
+            self.answer::<route::Alerts, _>(request, |_, sent| Ok(((), alerts_wanted(sent))));
+        let found = found.await?;
+        let (alerts, more) = (objects(&found.alerts), found.more);
+        Ok(Response::new(pb::ListAlertsResponse { alerts, more }))
+    }
+}
+
+fn alerts_wanted(sent: pb::ListAlertsRequest) -> AlertSearch {
+    let pb::ListAlertsRequest { run, agent, tool, alert, severity, since, limit } = sent;
+    AlertSearch {
+        run: given(run),
+        agent: given(agent),
+        tool: given(tool),
+        alert: given(alert),
+        severity: given(severity),
+        since: given(since),
+        limit: page(limit).limit,
     }
 }
 

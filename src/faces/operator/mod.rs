@@ -27,6 +27,7 @@ use crate::ledger::vault::Vault;
 use crate::serve::problem::Problem;
 use crate::session::{MemorySessions, SessionStore};
 
+pub mod alerts;
 mod amendments;
 mod apart;
 pub mod api;
@@ -296,6 +297,7 @@ impl OperatorApi {
     async fn read_on(&self, open_runs: &mut OpenRuns) -> Result<(), StoreError> {
         open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await?;
         let waiting = open_runs.requests();
+        self.feed.alerted(open_runs.chains().flat_map(Chain::alerts).map(|one| one.at).collect());
         self.feed.publish(&mut open_runs.fresh, waiting);
         Ok(())
     }

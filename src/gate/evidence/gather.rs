@@ -18,6 +18,7 @@ use crate::ledger::verify::epochs::Epochs;
 use crate::ledger::verify::fleet::is_fleet;
 use crate::ledger::verify::{Damage, EntryLine};
 use crate::record::Kind;
+use crate::record::alert::AlertRaised;
 use crate::record::approval::{AmendmentApproved, AmendmentProposed, AmendmentRefused};
 use crate::record::chain::{Basis, ManifestBound, PolicyActivated, SignerList, SignersBound};
 use crate::record::run::RunOpened;
@@ -286,7 +287,15 @@ fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
         }
     }
     kept.extend(amendments(lines, &kept));
+    kept.extend(alerts(lines, &kept));
     kept
+}
+
+/// The alerts about runs of the selection whose causes are in it.
+fn alerts(lines: &[EntryLine], kept: &BTreeSet<Seq>) -> Vec<Seq> {
+    let raised = lines.iter().filter_map(|line| Some((line.entry.seq, line.get::<AlertRaised>()?)));
+    let ours = raised.filter(|(_, alert)| alert.run.is_some() && kept.contains(&alert.last.get()));
+    ours.map(|(seq, _)| seq).collect()
 }
 
 /// The bundle that a step of an amendment is about.

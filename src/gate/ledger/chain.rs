@@ -9,6 +9,7 @@ use crate::crypto::merkle::Frontier;
 use crate::domain::digest::Digest;
 use crate::domain::id::{ChainId, Epoch, RunId, Seq};
 use crate::domain::time::Timestamp;
+use crate::record::alert::{AlertRaised, AlertRules, AlertWatch};
 use crate::record::run::{Count, RunSealed};
 use crate::record::{BYTES_MAX, Body, Boot, Draft, Entry, RunLink};
 
@@ -23,6 +24,7 @@ pub struct Chain {
     frontier: Frontier,
     last: Timestamp,
     tails: Tails,
+    watch: AlertWatch,
 }
 
 /// When an entry is written, by both clocks.
@@ -52,7 +54,8 @@ impl Chain {
         let frontier = Frontier::from_bytes(head.size, &head.frontier)?;
         let last = Timestamp::from_millis(0);
         let (size, hash) = (head.size, head.hash);
-        Some(Self { id, epoch, boot, size, hash, frontier, last, tails: Tails::default() })
+        let (tails, watch) = (Tails::default(), AlertWatch::default());
+        Some(Self { id, epoch, boot, size, hash, frontier, last, tails, watch })
     }
 
     /// Sets the last entry's time, so that time never goes back in the chain.
@@ -68,6 +71,16 @@ impl Chain {
     /// Continues an open run after its last entry.
     pub fn take_up(&mut self, run: RunId, tail: RunTail) {
         self.tails.insert(run, tail);
+    }
+
+    /// Counts entries of open runs towards alerts, in the order of the chain.
+    pub fn watch<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
+        entries.into_iter().for_each(|entry| self.watch.accept(entry));
+    }
+
+    /// The alerts that the newest entry asks for: the next entries of its batch.
+    pub fn due_alerts(&self, rules: &AlertRules) -> Vec<AlertRaised> {
+        self.watch.due(rules)
     }
 
     /// The open runs.
@@ -126,6 +139,7 @@ impl Chain {
         self.last = last;
         let leaf = Entry::leaf(&body);
         self.tails.advance(&entry.draft, leaf);
+        self.watch.accept(&entry);
         self.frontier.push(leaf);
         self.hash = leaf;
         self.size = self.size.saturating_add(1);

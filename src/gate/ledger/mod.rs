@@ -25,6 +25,7 @@ use item::{Claim, Completion, Item};
 use permit::{Committed, Receipt};
 use store::{LeaseKey, Leased, LedgerStore, StoreError, UNTRIED};
 
+mod alerts;
 pub mod anchored;
 mod applied_orders;
 pub mod archive;
@@ -150,6 +151,8 @@ pub struct LedgerSettings {
     pub vault: Option<Arc<vault::Vault>>,
     /// Makes the keyed digest of the call that a decision records (`mark`); `None`: no mark.
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
+    /// When alerts are raised.
+    pub alerts: crate::record::alert::AlertRules,
 }
 
 impl Default for LedgerSettings {
@@ -173,6 +176,7 @@ impl Default for LedgerSettings {
             reaping: false,
             vault: None,
             marks: None,
+            alerts: crate::record::alert::AlertRules::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::drafts::DraftWithPayloads;
 use super::enrolment::Issued;
 use super::fleet::observed_heads;
 use super::sequencer::{Ending, Sequencer, Writer};
-use super::store::{EntryRow, HeadRow, LeaseRequest, Leased, StoreError};
+use super::store::{EntryRange, EntryRow, HeadRow, LeaseRequest, Leased, StoreError};
 use super::tail::RunTail;
 use super::writer_key::{Certificate, WriterKey};
 use super::{PastUsage, RecoveredRun, spool, time};
@@ -19,7 +19,7 @@ use crate::clock::{random16, random32};
 use crate::crypto::merkle::Frontier;
 use crate::crypto::note::Checkpoint;
 use crate::domain::digest::Digest;
-use crate::domain::id::ChainId;
+use crate::domain::id::{ChainId, Seq};
 use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::record::chain::{ChainGenesis, ClockStep, LedgerRecovered, Watermark, WriterStarted};
@@ -28,6 +28,8 @@ use crate::record::{Base64, Boot, Draft, Entry, HexDigest, Kind, Millis};
 
 /// Entries at the end of the chain that are checked before it is extended.
 const TAIL_CHECKED: u64 = 1000;
+/// Alerts that a start reads again, the newest ones.
+const ALERTS_READ: u32 = 1000;
 
 /// Why a writer did not start.
 pub(super) enum StartRefusal {
@@ -320,6 +322,7 @@ async fn take_up_runs(
     chain: &mut Chain,
 ) -> Result<Vec<RecoveredRun>, StartRefusal> {
     let mut runs = Vec::new();
+    let mut watched = alerts_raised(shared, leased, chain.size()).await?;
     for run in shared.store.open_runs(&leased.key).await? {
         let rows = shared.store.run_entries(&leased.key, &run).await?;
         let entries: Vec<(Entry, Digest)> = rows
@@ -335,10 +338,29 @@ async fn take_up_runs(
         let last_seq = tail.next_seq.saturating_sub(1);
         chain.take_up(run, tail);
         let past = PastUsage::of(entries.iter().map(|(entry, _)| entry));
+        watched.extend(entries.into_iter().map(|(entry, _)| entry));
         runs.push(RecoveredRun { run, opened, last_seq, calls, past });
     }
+    watched.sort_by_key(|entry| entry.seq);
+    chain.watch(&watched);
     delegated(shared, leased, &mut runs).await?;
     Ok(runs)
+}
+
+/// The newest alerts of the chain: with them and the entries of open runs the counts towards alerts go on where they
+/// were.
+async fn alerts_raised(
+    shared: &super::Shared,
+    leased: &Leased,
+    size: Seq,
+) -> Result<Vec<Entry>, StartRefusal> {
+    let kinds = [Kind::AlertRaised.as_str()];
+    let range = EntryRange::Lone(&kinds, size, ALERTS_READ);
+    let rows = shared.store.select(&leased.key, range).await?;
+    let read = |row: &EntryRow| {
+        Entry::parse(&row.body).map_err(|e| broken(format!("entry {}: {e}", row.seq)))
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Reads what descendant runs used, from the opening of the first open run that may delegate. Reads

@@ -21,6 +21,7 @@ use super::writer_key::{LogKeys, WriterKey};
 use super::{Error, LedgerParts, LedgerStatus, RecoveredRun, Shared, closing, recover};
 use crate::domain::id::{Epoch, Seq};
 use crate::record::Draft;
+use crate::record::alert::{AlertKind, AlertSeverity};
 use crate::record::chain::{Heartbeat, WriterStopped};
 use crate::record::debug_by;
 
@@ -82,6 +83,8 @@ pub enum Ending {
 struct Built {
     batch: Batch,
     waiting: Vec<(Completion, Placed)>,
+    /// The alerts in it.
+    alerts: Vec<(AlertKind, AlertSeverity)>,
 }
 
 impl Writer {
@@ -228,6 +231,7 @@ impl Sequencer {
         let mut entries: Vec<EntryRow> = Vec::with_capacity(work.len());
         let mut payloads: Vec<(Seq, PayloadRow)> = Vec::new();
         let mut waiting = Vec::with_capacity(work.len());
+        let mut alerts = Vec::new();
         for item in work {
             if !item.claim.take() {
                 continue;
@@ -239,6 +243,7 @@ impl Sequencer {
                     entries.push(row);
                     payloads.extend(item.written.payloads.into_iter().map(|row| (placed.seq, row)));
                     waiting.push((item.done, placed));
+                    self.raise(moment, &mut entries, &mut alerts);
                 }
                 Err(misfit) => item.done.refuse(misfit.into()),
             }
@@ -255,7 +260,25 @@ impl Sequencer {
             }
         };
         let head = self.chain.head(checkpoint);
-        Ok(Built { batch: Batch { entries, payloads, head }, waiting })
+        Ok(Built { batch: Batch { entries, payloads, head }, waiting, alerts })
+    }
+
+    /// Adds the alerts that the entry placed last asks for. WHY here: every entry passes here, so an alert needs no other
+    /// caller, and it is durable exactly if its cause is.
+    fn raise(
+        &mut self,
+        moment: Moment,
+        entries: &mut Vec<EntryRow>,
+        alerts: &mut Vec<(AlertKind, AlertSeverity)>,
+    ) {
+        for alert in self.chain.due_alerts(&self.shared.settings.alerts) {
+            let raised = (alert.alert, alert.severity);
+            // An alert belongs to no run and is short: nothing refuses it.
+            if let Ok((row, _)) = self.chain.extend(Draft::of(alert), moment) {
+                entries.push(row);
+                alerts.push(raised);
+            }
+        }
     }
 
     /// Makes a signed batch durable: retries the same bytes until it is, or until this writer is
@@ -265,7 +288,7 @@ impl Sequencer {
         built: Built,
         stop: Option<&CancellationToken>,
     ) -> Result<(), Ending> {
-        let Built { batch, waiting } = built;
+        let Built { batch, waiting, alerts } = built;
         let mut batch = Arc::new(batch);
         let mut pause = Duration::from_millis(20);
         let mut doubtful = false;
@@ -312,6 +335,7 @@ impl Sequencer {
         self.shared.tenure.renewed(started);
         let took = self.shared.clock.monotonic().saturating_sub(started);
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
+        alerts.iter().for_each(|(alert, severity)| self.shared.metrics.alert(*alert, *severity));
         self.head = batch.head.clone();
         self.replenish().await;
         self.publish();

@@ -14,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Stage;
 use crate::domain::guarded::GuardFinding;
+use crate::record::alert::{AlertKind, AlertSeverity};
 
 /// The tool label of every tool that is not configured, so that an agent cannot create series.
 pub const OTHER: &str = "other";
@@ -86,6 +87,7 @@ metrics! {
         "alarms", "Calls that the gate refused because of their content, by alarm; agents see an ordinary denial";
     findings: CounterFamily<3>,
         "findings", "Findings of the firewall in calls and answers, by kind, direction and what the gate did";
+    alerts: CounterFamily<2>, "alerts", "Alerts that were recorded, by kind and severity";
     break_glass_open: Gauge, "break_glass_open", "Break-glass orders in force at this gate";
     break_glass_calls: Counter,
         "break_glass_calls", "Calls that needed no approver because of break-glass";
@@ -223,6 +225,12 @@ impl Metrics {
             ];
             count(&self.findings, &labels);
         }
+    }
+
+    /// An alert was recorded.
+    pub fn alert(&self, alert: AlertKind, severity: AlertSeverity) {
+        let labels = [("alert", alert.as_str().into()), ("severity", severity.as_str().into())];
+        count(&self.alerts, &labels);
     }
 
     /// A run was suspended.

@@ -28,6 +28,8 @@ const RESERVED: &[&str] = &[
 pub(super) enum PathRefusal {
     /// Out of bounds or ambiguous, with the reason.
     Path(&'static str),
+    /// Leads out of where it starts, or looks as if it did, with the reason.
+    Traversal(&'static str),
     /// A protected name.
     Protected,
 }
@@ -118,7 +120,7 @@ fn written(path: &str) -> Result<(), PathRefusal> {
     if folded != path {
         names(&folded)?;
         if folded.matches('/').count() != path.matches('/').count() || folded.contains('\\') {
-            return Err(PathRefusal::Path("has no look-alikes of separators"));
+            return Err(PathRefusal::Traversal("has no look-alikes of separators"));
         }
     }
     Ok(())
@@ -132,7 +134,10 @@ fn names(path: &str) -> Result<(), PathRefusal> {
 }
 
 fn plain(name: &str) -> Result<(), PathRefusal> {
-    if matches!(name, "" | "." | "..") {
+    if name == ".." {
+        return Err(PathRefusal::Traversal("has no empty, `.` or `..` names"));
+    }
+    if matches!(name, "" | ".") {
         return Err(PathRefusal::Path("has no empty, `.` or `..` names"));
     }
     if name.len() > NAME_BYTES_MAX {
@@ -200,10 +205,13 @@ mod tests {
             "COM1 .txt",
         ] {
             assert!(
-                matches!(check(path), Err(PathRefusal::Path(_))),
+                matches!(check(path), Err(PathRefusal::Path(_) | PathRefusal::Traversal(_))),
                 "{path:?}: {:?}",
                 check(path)
             );
+        }
+        for path in ["..", "../x", "a/../b", "‥/x", "．．/x", "a／b"] {
+            assert!(matches!(check(path), Err(PathRefusal::Traversal(_))), "{path:?}");
         }
         assert!(check(&"a/".repeat(64)).is_err() && check(&"x".repeat(256)).is_err());
     }

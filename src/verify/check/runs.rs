@@ -7,10 +7,12 @@ use super::report::Report;
 use super::taint;
 use crate::domain::id::RunId;
 use crate::domain::plural::many;
+use crate::entries::alerted::AlertCauses;
 use crate::entries::lineage::Lineage;
 use crate::entries::runs::Run;
 use crate::entries::{Damage, EntryLine};
 use crate::record::Kind;
+use crate::record::alert::AlertRaised;
 use crate::scope::{CONTEXT, ChainSlice, Scope};
 
 const IDS: [&str; 4] = ["S3", "S4", "S5", "P2"];
@@ -84,6 +86,7 @@ fn walk(case: &Case<'_>, report: &mut Report) -> Result<Count, Damage> {
         stray(slice, case.scope)?;
         lineage(slice)?;
         taint::check(slice)?;
+        alerts(slice)?;
         for (id, own) in slice.runs() {
             one(slice, id, &own, &mut count)?;
             if case.scope == Scope::Run {
@@ -160,6 +163,23 @@ fn only(case: &Case<'_>, count: &Count) -> Result<(), Damage> {
         }
         ([_], _) => Ok(()),
     }
+}
+
+/// Every alert of the bundle is about a run in it, and follows on the entry that caused it.
+fn alerts(slice: &ChainSlice) -> Result<(), Damage> {
+    let (mut causes, from) = (AlertCauses::default(), slice.span.map_or(0, |span| span.from));
+    let runs: BTreeSet<RunId> = slice.runs().into_iter().map(|(run, _)| *run).collect();
+    for line in &slice.lines {
+        let place = |damage: Damage| {
+            Damage::new(damage.check, format!("seq {}: {}", line.entry.seq, damage.why))
+        };
+        causes.accept(line, from).map_err(place)?;
+        let about = line.get::<AlertRaised>().and_then(|alert| alert.run);
+        if slice.span.is_none() && about.is_some_and(|run| !runs.contains(&run)) {
+            return Err(place(Damage::new("S3", "an alert about another run")));
+        }
+    }
+    Ok(())
 }
 
 /// Entries outside the selection must introduce entries in it.

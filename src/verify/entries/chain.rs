@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::alerted::AlertCauses;
 use super::amended::Amendments;
 use super::epochs::{Epochs, RevokedEnrolment};
 use super::lineage::Lineage;
@@ -28,6 +29,7 @@ pub struct Chain {
     lineage: Lineage,
     unknown: BTreeMap<String, u64>,
     amendments: Amendments,
+    causes: AlertCauses,
     /// First stored entry; earlier ones were pruned.
     from: Seq,
 }
@@ -45,6 +47,7 @@ impl Chain {
             lineage: Lineage::default(),
             unknown: BTreeMap::new(),
             amendments: Amendments::default(),
+            causes: AlertCauses::default(),
             from: 0,
         }
     }
@@ -140,6 +143,7 @@ impl Chain {
         self.place(&line)?;
         self.keys(&line)?;
         self.run(&line)?;
+        self.causes.accept(&line, self.from)?;
         self.amendments.accept(&line)?;
         if let Some(kind) = &line.unknown {
             let count = self.unknown.entry(kind.clone()).or_default();

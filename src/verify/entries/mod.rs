@@ -3,6 +3,7 @@
 //! Sync functions over bytes: the gate checks its ledger with them, and the verifier a bundle. A
 //! finding is a [`Damage`] of one entry.
 
+pub mod alerted;
 pub mod amended;
 pub mod approval;
 pub mod approved;

@@ -99,6 +99,7 @@ fn sections(survey: &Survey<'_>) -> Vec<Section> {
     }
     all.push(("decisions", "Decisions", runs::decisions(survey)));
     all.push(("calls", "Calls, with their inputs and outputs", runs::calls(survey)));
+    all.push(("alerts", "Alerts", runs::alerts(survey)));
     all.push(("approvals", "Approvals", runs::approvals(survey)));
     all.push(("time", "Time", proof::time(survey)));
     all.push(("log", "Keys and logs", proof::log(survey)));

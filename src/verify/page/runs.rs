@@ -14,9 +14,10 @@ use crate::domain::plural::many;
 use crate::entries::EntryLine;
 use crate::projection;
 use crate::projection::{BundleMaterial, ProjectedCall, decides, delegated, policies, unenforced};
+use crate::record::alert::AlertRaised;
 use crate::record::call::{Auth, Obligation, Release};
 use crate::record::run::{Delegator, Replay, RunOpened, RunSealed};
-use crate::record::{Kind, Role, Text};
+use crate::record::{Entry, Kind, Role, Text};
 use crate::survey::{Noted, Survey};
 
 /// The most calls shown with their content; `tool_trace.json` has the rest.
@@ -25,6 +26,8 @@ const CALLS_MAX: usize = 500;
 const MESSAGES_MAX: usize = 32;
 /// The most decisions shown; `decision.json` has the rest.
 const DECISIONS_MAX: usize = 2000;
+/// The most alerts shown; the entries have the rest.
+const ALERTS_MAX: usize = 500;
 
 /// An introduction for readers who are new to the product: the parts of the page, and what was
 /// recorded.
@@ -219,6 +222,42 @@ fn read_before(line: &EntryLine) -> Vec<String> {
     let unknown =
         taint.unknown.map(|_| "other copies may be in it: the gate was restarted since".to_owned());
     labels.chain(spans).chain(unknown).collect()
+}
+
+/// Every alert in order.
+pub(super) fn alerts(survey: &Survey<'_>) -> Markup {
+    let all: Vec<(&Entry, &AlertRaised)> = survey
+        .entries()
+        .filter_map(|noted| Some((noted.entry, noted.entry.draft.get::<AlertRaised>()?)))
+        .collect();
+    if all.is_empty() {
+        return html! { p { "No alert is recorded." } };
+    }
+    html! {
+        p {
+            "What the gate told operators to look at. An alert decides nothing: it follows from the entries that it counts, "
+            "and stands in the log right behind the last of them. On whose word: the gate's."
+        }
+        table {
+            thead { tr { th scope="col" { "Entry" } th scope="col" { "Time" } th scope="col" { "Severity" } th scope="col" { "Alert" } th scope="col" { "Call" } th scope="col" { "Tool" } th scope="col" { "Counted" } } }
+            tbody { @for (entry, alert) in all.iter().take(ALERTS_MAX) { (alert_row(entry, alert)) } }
+        }
+        @if all.len() > ALERTS_MAX { p { "And " (all.len().saturating_sub(ALERTS_MAX)) " more in the entries." } }
+    }
+}
+
+fn alert_row(entry: &Entry, alert: &AlertRaised) -> Markup {
+    html! {
+        tr {
+            td .n { (entry.seq) }
+            td { (moment(&entry.ts.to_string())) }
+            td { span .word { (alert.severity) } }
+            td { (alert.alert.title()) br; span .small { code { (alert.alert) } ", agent " (alert.agent) } }
+            td { code { @if let Some(call) = &alert.call { (call) } } }
+            td { code { @if let Some(tool) = &alert.tool { (tool) } } }
+            td { (many(alert.count.get(), "entry")) ", from " (alert.first) " to " (alert.last) }
+        }
+    }
 }
 
 fn duty(obligation: &Obligation) -> String {

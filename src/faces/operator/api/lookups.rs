@@ -61,7 +61,7 @@ replies! {
     LiveLine {
         /// When it was recorded.
         ts: String,
-        /// The kind of the entry: `run.opened`, `call.denied`, `approval.granted`, `health.changed`, …
+        /// The kind of the entry: `run.opened`, `call.denied`, `approval.granted`, `health.changed`, `alert.raised`, …
         kind: String,
         /// The agent, by its manifest.
         agent: Option<String>,
@@ -69,7 +69,7 @@ replies! {
         tool: Option<String>,
         /// The newest verdict: `allow`, `deny` or `require_approval`.
         verdict: Option<String>,
-        /// Why: the finer code of a decision's first reason, the class or cause of an end, `ready` or `not_ready`.
+        /// Why: the finer code of a decision's first reason, the class or cause of an end, the kind of an alert, `ready` or `not_ready`.
         code: Option<String>,
         /// The run.
         run: Option<String>,

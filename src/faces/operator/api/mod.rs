@@ -22,6 +22,7 @@ use crate::serve::problem::Problem;
 
 #[macro_use]
 pub mod replies;
+pub mod alerts;
 pub mod audits;
 pub mod lookups;
 pub mod policies;
@@ -229,6 +230,8 @@ macro_rules! routes {
 }
 
 routes! {
+    /// Lists the alerts that match, newest first.
+    Alerts: GET "/v1/alerts" (()), Look, requests::AlertSearch => alerts::Alerts, ["Calls/Alerts"], OperatorApi::alerts;
     /// Lists the proposed policy bundles and their outcomes.
     Amendments: GET "/v1/amendments" (()), Study, () => replies::Amendments, [], OperatorApi::amendments;
     /// Proposes a signed policy bundle, which every gate then tests.

@@ -103,6 +103,34 @@ inputs! {
         limit: Option<u64>,
     }
 
+    /// Which alerts are wanted.
+    AlertSearch {
+        /// Only those about this run.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+        /// Only those about this agent.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// Only those about this tool.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// Only this alert: `path_traversal`, `secret_egress`, …
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        alert: Option<String>,
+        /// Only this severity: `medium`, `high` or `critical`.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        severity: Option<String>,
+        /// Only those that were raised at this date, at this time or this duration ago, or later.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        since: Option<String>,
+        /// Maximum number of items in the list; 100 if absent, at most 200.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        limit: Option<u64>,
+    } with {
+        const TEXTS: &'static [&'static str] =
+            &["run", "agent", "tool", "alert", "severity", "since"];
+    }
+
     /// Which calls are wanted.
     CallSearch {
         /// Terms `word:value` that must all match, such as `tool:payments.refund -verdict:allow since:2h`.

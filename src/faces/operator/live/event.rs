@@ -6,6 +6,7 @@ use super::LiveCursor;
 use crate::domain::decision::Verdict;
 use crate::domain::id::{CallId, Seq, ToolName};
 use crate::operator::api::lookups::LiveLine;
+use crate::operator::approval_queue::RaisedAlert;
 use crate::record::call::{CallCancelled, CallCompleted, CallExpired, CallFailed, CallUnknown};
 use crate::record::chain::HealthChanged;
 use crate::record::run::{RunOpened, RunSealed};
@@ -123,4 +124,21 @@ pub fn of_health(entry: &Entry) -> Option<(LiveEvent, HealthChanged)> {
         at: None,
     };
     Some((LiveEvent { place: place(entry), line }, changed))
+}
+
+/// The event of an alert.
+pub fn of_alert(raised: &RaisedAlert) -> LiveEvent {
+    let RaisedAlert { at, chain, seq, alert } = raised;
+    let line = LiveLine {
+        ts: at.to_string(),
+        kind: Kind::AlertRaised.to_string(),
+        agent: some(&alert.agent),
+        tool: alert.tool.as_ref().map(ToString::to_string),
+        verdict: None,
+        code: Some(alert.alert.to_string()),
+        run: alert.run.map(|run| run.to_string()),
+        call: alert.call.as_ref().map(ToString::to_string),
+        at: None,
+    };
+    LiveEvent { place: LiveCursor { at: *at, chain: *chain, seq: *seq }, line }
 }

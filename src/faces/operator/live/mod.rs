@@ -21,7 +21,7 @@ mod event;
 mod follow;
 
 pub(crate) use event::RunFeed;
-pub use event::{LiveEvent, of_health};
+pub use event::{LiveEvent, of_alert, of_health};
 pub(crate) use follow::{BEAT, LiveItem, LiveReader, last_event, sse};
 pub use follow::{LiveStream, Standing};
 
@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How far the clocks of two writers may differ. Where the order of events is not that in which they became known, a
 /// follower that comes back gets those of this time again, and misses none.
 const SKEW_MS: i64 = 5_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
 
 /// The entry of an event: where a follower that comes back goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +103,8 @@ struct FeedState {
     events: VecDeque<Arc<LiveEvent>>,
     /// Requests that wait for an approval.
     waiting: usize,
+    /// When the alerts that are known were raised.
+    alerts: Vec<Timestamp>,
     /// When new entries were last read for a follower.
     looked: Option<Duration>,
     /// Open streams by subject.
@@ -165,6 +169,17 @@ impl Feed {
     /// Requests that wait for an approval, as of the newest look.
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().waiting
+    }
+
+    /// Takes the times of the alerts that are known.
+    pub(super) fn alerted(&self, times: Vec<Timestamp>) {
+        self.state.lock().alerts = times;
+    }
+
+    /// Alerts of the last 24 hours, as of the newest look; of one chain at most 256.
+    pub(crate) fn alerts(&self, now: Timestamp) -> usize {
+        let from = now.millis().saturating_sub(DAY_MS);
+        self.state.lock().alerts.iter().filter(|at| at.millis() >= from).count()
     }
 
     /// The newest events, the newest first.

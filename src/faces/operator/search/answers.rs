@@ -124,7 +124,7 @@ impl OperatorApi {
             SearchError::Query(_) | SearchError::Index(index::Error::Long) => {
                 self.refused(Code::RequestMalformed, "search.query", message)
             }
-            SearchError::Time(_) | SearchError::State => {
+            SearchError::Time(_) | SearchError::Value(..) | SearchError::State => {
                 self.refused(Code::RequestMalformed, "search.parameter", message)
             }
             SearchError::Cursor => self.refused(Code::RequestMalformed, "search.cursor", message),

@@ -45,6 +45,9 @@ pub enum SearchError {
     /// The cursor does not come from an answer.
     #[error("`cursor` must be the `next` of the answer before")]
     Cursor,
+    /// A parameter has another value than these.
+    #[error("`{0}` must be one of {list}", list = .1.join(", "))]
+    Value(&'static str, &'static [&'static str]),
     /// Another state of runs.
     #[error("`state` must be open, sealed or all")]
     State,

@@ -1,5 +1,5 @@
-//! Notifies a third party's server that a call is held: signed, without arguments, repeated until
-//! it is received.
+//! Notifies a third party's server that a call is held or that an alert was raised: signed, without
+//! arguments, repeated until it is received.
 //!
 //! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`,
 //! `webhook-signature` with an Ed25519 signature, `v1a`), in every form of the body. A notice only links to the place
@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::OperatorApi;
+use super::alerts;
 use super::approval_queue::{Hold, OpenRuns, Run};
 use super::view::words;
 use crate::crypto::signer::{Error as SignError, Signer};
@@ -46,6 +47,7 @@ pub struct Webhook {
     key: Arc<dyn Signer>,
     link: Option<String>,
     format: WebhookFormat,
+    alerts: bool,
 }
 
 /// Why a receiver did not take a notice.
@@ -65,8 +67,8 @@ pub(super) enum SendError {
 /// The notice of one held call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Notice {
-    digest: Digest,
-    message: WebhookMessage,
+    pub digest: Digest,
+    pub message: WebhookMessage,
 }
 
 /// A notice on its way.
@@ -89,13 +91,19 @@ impl Webhook {
         link: Option<String>,
     ) -> Result<Self, RemoteError> {
         let format = WebhookFormat::Standard;
-        Ok(Self { remote: Remote::receiving(url, ca)?, key, link, format })
+        Ok(Self { remote: Remote::receiving(url, ca)?, key, link, format, alerts: true })
     }
 
     /// The same, for a receiver that reads bodies of this form.
     #[must_use]
     pub fn in_format(self, format: WebhookFormat) -> Self {
         Self { format, ..self }
+    }
+
+    /// The same, with or without notices of alerts.
+    #[must_use]
+    pub fn with_alerts(self, alerts: bool) -> Self {
+        Self { alerts, ..self }
     }
 
     /// Notifies the receiver of every held call, until it has taken the notice or the call is not
@@ -110,7 +118,7 @@ impl Webhook {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            let Ok(held) = api.notices(self.link.as_deref()).await else { continue };
+            let Ok(held) = api.notices(self.link.as_deref(), self.alerts).await else { continue };
             let now: BTreeSet<Digest> = held.iter().map(|notice| notice.digest).collect();
             announced.retain(|digest| now.contains(digest));
             queue.retain(|due| now.contains(&due.notice.digest));
@@ -139,7 +147,7 @@ impl Webhook {
             let sent = self.announce(api, &due.notice).await;
             let Some(mut due) = queue.pop_front() else { return };
             if let Err(why) = sent {
-                tracing::warn!(%why, "the webhook has not accepted the notice of a held call yet");
+                tracing::warn!(%why, "the webhook has not accepted a notice yet");
                 due.at = api.clock.monotonic().saturating_add(due.pause);
                 due.pause = due.pause.saturating_mul(2).min(PAUSE_MAX);
                 queue.push_back(due);
@@ -180,10 +188,18 @@ impl Webhook {
 }
 
 impl OperatorApi {
-    /// A notice for every held call.
-    pub(super) async fn notices(&self, link: Option<&str>) -> Result<Vec<Notice>, Problem> {
+    /// A notice for every held call, and for every new alert if they are wanted.
+    pub(super) async fn notices(
+        &self,
+        link: Option<&str>,
+        alerts: bool,
+    ) -> Result<Vec<Notice>, Problem> {
         let open_runs = self.look().await?;
-        Ok(all(&open_runs, link))
+        let mut notices = all(&open_runs, link);
+        if alerts {
+            notices.extend(alerts::notices(&open_runs, link, self.clock.now()));
+        }
+        Ok(notices)
     }
 }
 

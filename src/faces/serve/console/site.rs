@@ -139,6 +139,7 @@ pages! {
     GET "/console/receipts/{chain}/{seq}/proof", ReceiptProof, pages::calls::proof;
     GET "/console/live", Live, pages::live::page;
     GET "/console/live/events", Live, pages::live::events;
+    GET "/console/alerts", Alerts, pages::alerts::list;
     GET "/console/health", Health, pages::health::health;
     GET "/console/limits", Limits, pages::limits::limits;
     GET "/console/orders", Orders, pages::orders::list;

@@ -57,8 +57,9 @@ pub struct Finding {
     pub why: String,
 }
 
-/// The most entries by which one checkpoint can exceed the previous one.
-const BATCH_MAX: u32 = 1024;
+/// The most entries by which one checkpoint can exceed the previous one: those of a full batch, each with the alerts that
+/// it causes.
+const BATCH_MAX: u32 = 8 * 1024;
 
 fn finding(kind: DamageKind, seq: Seq, check: &'static str, why: impl Into<String>) -> Finding {
     Finding { kind, seq, check, why: why.into() }

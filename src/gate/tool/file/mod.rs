@@ -125,6 +125,7 @@ impl RootDirectory {
     fn check(&self, path: &str, purpose: Use) -> Result<(), LayerReason> {
         self.guard.check(path, purpose).map_err(|refusal| match refusal {
             PathRefusal::Path(why) => reason("file.path", format!("a path {why}")),
+            PathRefusal::Traversal(why) => reason("file.traversal", format!("a path {why}")),
             PathRefusal::Protected => protected(),
         })
     }
@@ -217,7 +218,9 @@ fn refused(error: Errno, path: &str) -> LayerReason {
     match error {
         Errno::LOOP => reason("file.symlink", format!("`{path}` leads over a symbolic link")),
         Errno::NOENT | Errno::NOTDIR => reason("file.not_found", format!("`{path}` is not there")),
-        Errno::XDEV => reason("file.path", format!("`{path}` leaves the root or its file system")),
+        Errno::XDEV => {
+            reason("file.traversal", format!("`{path}` leaves the root or its file system"))
+        }
         Errno::NXIO | Errno::ISDIR | Errno::NODEV => {
             reason("file.not_regular", format!("`{path}` is not a regular file"))
         }

@@ -105,7 +105,7 @@ fn every_layer_that_refuses_says_so() {
     let pinned = Grant { definition: Some(right), ..grant("a.http") };
     assert!(prepare(&toolbox, Some(&pinned), call("a.http", r#"{"id":"1"}"#), None).is_ready());
     let walk = prepare(&toolbox, Some(&grant("f")), call("f", r#"{"path":"../x"}"#), None);
-    assert_eq!(details(&walk), [(Code::EffectRefused, "file.path")]);
+    assert_eq!(details(&walk), [(Code::EffectRefused, "file.traversal")]);
     let leak = prepare(
         &toolbox,
         Some(&grant("a.http")),

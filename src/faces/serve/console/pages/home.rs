@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::{Failure, approvals, health, shown};
+use super::{Failure, alerts, approvals, health, shown};
 use crate::index::COUNTED_MAX;
 use crate::operator::api::replies::Fleet;
-use crate::operator::api::requests::Page as Lines;
+use crate::operator::api::requests::{AlertSearch, Page as Lines};
 use crate::operator::api::route;
 use crate::operator::api::status::{DayCounts, Health};
 use crate::serve::console::visit::{Answer, Visit};
 
 /// Held calls shown here; the queue has all.
 const LINES: u64 = 10;
+/// Alerts shown here; their page has all.
+const ALERTS: u64 = 5;
 
 /// What ends within this is shown here; the page of health has all.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -47,6 +49,12 @@ pub(in super::super) async fn home(visit: &mut Visit) -> Result<Answer, Failure>
     let (fleet, now) = (Fleet { gates, never_seen }, visit.console.api.clock().now());
     let soon = now.plus(SOON).to_string();
     let day = visit.ask::<route::Day>((), ()).await;
+    let recent = AlertSearch {
+        since: Some("24h".to_owned()),
+        limit: Some(ALERTS),
+        ..AlertSearch::default()
+    };
+    let recent = visit.ask::<route::Alerts>((), recent).await?;
     let readiness = visit.console.view.now();
     let body = html! {
         section aria-labelledby="waiting" {
@@ -57,6 +65,13 @@ pub(in super::super) async fn home(visit: &mut Visit) -> Result<Answer, Failure>
         section aria-labelledby="ready" {
             h2 id="ready" { "Readiness" }
             (health::readiness(&readiness))
+        }
+        @if !recent.alerts.is_empty() {
+            section aria-labelledby="alerts" {
+                h2 id="alerts" { "Alerts since yesterday" }
+                (alerts::table(&recent))
+                @if recent.more { p { a href="/console/alerts?since=24h" { "All of them" } } }
+            }
         }
         section aria-labelledby="day" {
             h2 id="day" { "Since yesterday" }

@@ -29,14 +29,15 @@ struct Counters {
     ready: bool,
     /// Requests that wait for an approval.
     waiting: usize,
-    /// Alerts that no operator has seen; `None`: nothing here raises any.
-    alerts: Option<usize>,
+    /// Alerts of the last 24 hours.
+    alerts: usize,
 }
 
 impl Counters {
     fn of(console: &Console) -> Self {
         let (ready, waiting) = (console.view.now().ready, console.api.feed().waiting());
-        Self { ready, waiting, alerts: None }
+        let alerts = console.api.feed().alerts(console.api.clock().now());
+        Self { ready, waiting, alerts }
     }
 }
 
@@ -45,7 +46,7 @@ pub(super) fn counters(console: &Console) -> Markup {
     let Counters { waiting, alerts, .. } = Counters::of(console);
     html! {
         p .state { a href="/console/approvals" { span data-live="waiting" { (waiting) } " waiting" } }
-        p .state hidden[alerts.is_none()] { span data-live="alerts" { (alerts.unwrap_or_default()) } " alerts" }
+        p .state { a href="/console/alerts" { span data-live="alerts" { (alerts) } " alerts" } }
         p .spoken role="status" data-live="spoken" {}
     }
 }

@@ -3,6 +3,7 @@
 //! Everything that agents, approvers or other people wrote passes `shown`, which spells out what cannot be seen, and
 //! then maud, which escapes it. The frame spells out what a page forgot to pass through it.
 
+pub(super) mod alerts;
 pub(super) mod approvals;
 pub(super) mod backtest;
 pub(super) mod bundle;
@@ -44,6 +45,7 @@ const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console/runs", "Runs", "r"),
     ("/console/calls", "Calls", "c"),
     ("/console/live", "Live", "l"),
+    ("/console/alerts", "Alerts", "w"),
     ("/console/health", "Health", "e"),
     ("/console/limits", "Limits", "m"),
     ("/console/orders", "Orders", "o"),

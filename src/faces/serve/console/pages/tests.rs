@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::id::ChainId;
+use crate::operator::api::alerts::Alerts;
 use crate::operator::api::audits::{AuditReport, Exports};
 use crate::operator::api::lookups::{
     CallDetail, CallPayloads, Calls, ReceiptProof, RunDetail, Runs, Similar,
@@ -68,6 +69,11 @@ fn lists_show_texts_as_texts() {
     ));
     let calls = read::<Calls>(json!({"calls": [call()], "next": "c", "as_of": "t", "behind": 0}));
     assert_harmless(calls::table(&calls.calls, "newest first"));
+    assert_harmless(alerts::table(&read::<Alerts>(json!({"more": true, "alerts": [{
+        "chain": "c", "seq": 1, "origin": "o", "at": "t", "alert": "a", "severity": "s", "title": "t",
+        "agent": "a", "run": "r", "call": "c", "tool": "t", "count": 1, "since": "t", "first": 1,
+        "last": 2, "mark": null,
+    }]}))));
     assert_harmless(health::gates(&read::<Fleet>(json!({"never_seen": ["o"], "gates": [{
         "origin": "o", "writer": "w", "standing": "s", "last_seen": "t", "age_ms": 1, "obeyed": 1,
         "runs": null, "held": 1, "in_flight": 1, "state": {"a": "b"},
