@@ -60,6 +60,7 @@ mod serve;
 mod sign;
 mod size;
 mod suggest;
+mod switch;
 mod tools;
 mod version;
 mod witness;
@@ -178,11 +179,12 @@ enum Command {
 
 /// Commands that may be named without their group. Most were once at the top level, and clients, charts
 /// and scripts still use the old names.
-pub const MOVED: [(&str, &str); 13] = [
+pub const MOVED: [(&str, &str); 14] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
     ("break-glass", "control"),
+    ("switch", "control"),
     ("replay", "run"),
     ("keygen", "config"),
     ("doctor", "config"),

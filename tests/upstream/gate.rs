@@ -124,6 +124,7 @@ impl Gate {
             tool: tool.to_owned(),
             arguments: arguments.to_string().into_bytes(),
             traceparent: traceparent.map(str::to_owned),
+            ..CallRequest::default()
         };
         match self.road.execute(&run, request).await {
             Ok(released) => Ok(String::from_utf8(released.result().to_vec()).unwrap()),

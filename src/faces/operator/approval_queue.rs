@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::live::{self, FreshEvents, LiveEvent, RunFeed};
 use super::view::Approved;
+use crate::domain::decision::NotifyTarget;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
@@ -25,6 +26,8 @@ const BATCH: u32 = 512;
 const HISTORY: u32 = 64;
 /// Changes of health that are kept of one chain.
 const CHANGES_MAX: usize = 100;
+/// Decisions to tell people about that are kept of one chain.
+const REPORTED_MAX: usize = 256;
 
 /// Open runs by chain.
 #[derive(Debug, Default)]
@@ -45,7 +48,20 @@ pub struct Chain {
     pub runs: BTreeMap<RunId, Run>,
     /// Changes of its gate's health that were read, the oldest first.
     pub health: VecDeque<(Timestamp, HealthChanged)>,
+    /// Decisions that a policy has people told about, the oldest first.
+    pub reported: VecDeque<ReportedDecision>,
     next: Seq,
+}
+
+/// A decision that a policy has people told about (`notify`).
+#[derive(Debug)]
+pub struct ReportedDecision {
+    /// Its entry.
+    pub entry: Entry,
+    /// The agent of its run, and the version of the manifest.
+    pub agent: (String, String),
+    /// Who is told.
+    pub to: Vec<NotifyTarget>,
 }
 
 /// One open run.
@@ -216,6 +232,7 @@ impl Chain {
             stopped: false,
             runs: BTreeMap::new(),
             health: VecDeque::new(),
+            reported: VecDeque::new(),
             next: row.head.size,
         };
         let from = row.head.size.saturating_sub(HISTORY.into());
@@ -283,7 +300,14 @@ impl Chain {
         let run = self.runs.get_mut(&id).filter(|run| seq > run.last)?;
         run.last = seq;
         let event = run.feed.event(&entry);
+        let reported = run.reported(&entry);
         run.apply(entry);
+        if let Some(reported) = reported {
+            if self.reported.len() >= REPORTED_MAX {
+                self.reported.pop_front();
+            }
+            self.reported.push_back(reported);
+        }
         event
     }
 
@@ -305,6 +329,15 @@ impl Run {
     fn of(opened: RunOpened, at: Timestamp) -> Self {
         let (calls, held, feed) = (Calls::default(), BTreeMap::new(), RunFeed::default());
         Self { opened, at, calls, held, feed, last: 0 }
+    }
+
+    /// The decision, if a policy has people told about it.
+    fn reported(&self, entry: &Entry) -> Option<ReportedDecision> {
+        let decision = entry.draft.body.decision()?;
+        let lists = decision.obligations.iter().filter_map(|obligation| obligation.to.as_ref());
+        let to: Vec<NotifyTarget> = lists.flat_map(|list| list.iter().copied()).collect();
+        let agent = (self.opened.agent.to_string(), self.opened.version.to_string());
+        (!to.is_empty()).then(|| ReportedDecision { entry: entry.clone(), agent, to })
     }
 
     fn apply(&mut self, entry: Entry) {

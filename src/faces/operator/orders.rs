@@ -118,8 +118,13 @@ impl OperatorApi {
             ));
         }
         let target = Target::parse(target, name).ok_or_else(|| {
-            wrong("`target` must be all, agent, run, tool, manifest or key, and `name` must fit it")
+            wrong("`target` must be all, agent, run, tool, manifest, key, face, kind, server or upstream, and `name` must fit it")
         })?;
+        if target.is_part() && action != control::Action::Suspend {
+            return Err(wrong(
+                "a face, a kind, a server and an upstream are only suspended: what runs there goes on; stop it with a run or a tool",
+            ));
+        }
         if reason.trim().is_empty() {
             return Err(wrong("write in `reason` why the target is stopped"));
         }

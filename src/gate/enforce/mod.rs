@@ -48,6 +48,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
+use crate::domain::tier::Face;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
 use crate::identity::{IdentityError, Peer};
@@ -119,6 +120,7 @@ mod opened;
 mod opening;
 pub mod posture;
 mod proposals;
+mod rates;
 mod recall;
 mod rejected;
 mod replay_session;
@@ -149,6 +151,10 @@ pub struct CallRequest {
     pub call_id: String,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
+    /// Why the agent makes the call, in its own words.
+    pub justification: Option<String>,
+    /// The face that it came to; none if the gate makes the call itself.
+    pub face: Option<Face>,
 }
 
 /// The gate: the one way to a tool. `Road::walk` is its five steps; each part has a file.
@@ -422,7 +428,7 @@ impl Road {
     async fn run(
         &self,
         at: &Passage,
-        permit: Permit,
+        mut permit: Permit,
         means: Option<Means>,
         flow: Option<FlowSender>,
     ) -> (Finished, BudgetOutcome) {
@@ -431,9 +437,10 @@ impl Road {
             _ if at.run.mode == Mode::Simulate => permit.simulated(),
             Some(Means { executor: Some(executor), mut spending }) => {
                 // WHY: an order may have arrived since the decision.
-                if self.is_stopped(&at.run, &at.tool) {
+                if self.is_stopped(&at.run, permit.prepared()) {
                     at.cancel.cancel(tool::STOPPED);
                 }
+                permit.spare(self.off_upstreams(permit.prepared()));
                 spending.start();
                 let with = (&at.cancel, flow);
                 let running = tool::run(&executor, &*self.clock, permit, with);

@@ -114,6 +114,8 @@ impl Road {
             arguments: arguments.as_bytes().to_vec(),
             call_id: id.to_string(),
             traceparent: hold.traceparent.clone(),
+            justification: hold.justification.clone(),
+            face: None,
         };
         // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;

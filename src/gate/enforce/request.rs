@@ -38,11 +38,48 @@ impl Road {
     }
 
     pub(super) fn decode(&self, run: &Arc<Run>, request: CallRequest) -> Result<ToolCall, Fault> {
-        let CallRequest { tool, arguments, call_id, traceparent } = request;
+        let CallRequest { tool, arguments, call_id, traceparent, justification, face } = request;
         let id = self.call_id(run, &call_id, (&tool, &arguments))?;
+        let justification = justification.filter(|text| !text.is_empty());
+        justification.as_deref().map(|text| self.may_justify(text)).transpose()?;
         self.no_secret(&Json::from(vec![tool.as_str().into(), id.as_str().into()]))?;
         let asking = run.origin(id, traceparent.filter(|t| trace::valid_traceparent(t)));
-        ToolCall::parse(asking, &tool, &arguments).map_err(|error| unread(&error))
+        let call = ToolCall::parse(asking, &tool, &arguments).map_err(|error| unread(&error))?;
+        Ok(call.justified(justification).at(face))
+    }
+
+    /// Refuses a reason that cannot be recorded. WHY stricter than arguments: the entry has it for good,
+    /// and no setting lets a secret or personal data into an entry.
+    fn may_justify(&self, text: &str) -> Result<(), Fault> {
+        let refuse = |message: String| Err(malformed("call.justification", message));
+        let most = ToolCall::JUSTIFICATION_MAX;
+        if text.chars().count() > most || text.trim().is_empty() || text.contains(char::is_control)
+        {
+            return refuse(format!(
+                "`justification` is one sentence of at most {most} characters without line breaks"
+            ));
+        }
+        let json = Json::from(text);
+        let canonical = canonical::bytes(&json);
+        let scrub = self.in_force.toolbox();
+        if token::stands_in(&json, &canonical) || scrub.scrub().hides_in(&canonical) {
+            return refuse(
+                "`justification` holds what the ledger must not keep: leave it out".to_owned(),
+            );
+        }
+        let hits = firewall::scan(&json);
+        let is_unfit = |hit: &&Hit| match hit.class {
+            Class::Secret => hit.confidence == Confidence::High,
+            Class::Personal | Class::Unscanned => true,
+            Class::Injection | Class::Unicode => false,
+        };
+        match hits.iter().find(is_unfit) {
+            None => Ok(()),
+            Some(hit) => refuse(format!(
+                "`justification` holds a secret or personal data (`{}`), and the ledger would keep it: leave it out",
+                hit.kind
+            )),
+        }
     }
 
     /// Refuses words of an agent that entries have as they are, if one holds a secret.

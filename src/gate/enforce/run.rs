@@ -18,11 +18,12 @@ use super::implicit::Rest;
 use super::keeping::Keeping;
 use super::likeness::CallLikeness;
 use super::listening::Listening;
+use super::rates::Rates;
 use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::LayerReason;
+use crate::domain::decision::{LayerReason, PolicyObligation};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::plural::many;
@@ -102,6 +103,8 @@ pub(super) struct RunState {
     pub touched: Duration,
     /// Takes no new calls after too many denials.
     pub suspended: bool,
+    /// The calls that count for the rates of policies.
+    pub rates: Rates,
     /// Denied calls of each tool that the manifest grants.
     pub denied_tools: BTreeMap<ToolName, u64>,
     /// For an ordered run: resolves when the last call in the queue has left the road.
@@ -306,6 +309,7 @@ impl Run {
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
         state.holding.remove(call);
+        state.rates.forget(call);
         state.again.forget(call);
         let asked = match state.calls.remove(call) {
             Some(CallStage::OnRoad(forgotten)) => Some(forgotten.pattern),
@@ -386,6 +390,16 @@ impl Run {
             message,
             rule: "approvals.pending".into(),
         })
+    }
+
+    /// Counts a call for the rates of its decision, or returns why it is one too many.
+    pub(super) fn take_rate(
+        &self,
+        about: (&ToolName, &CallId),
+        obligations: &[PolicyObligation],
+        now: Timestamp,
+    ) -> Option<LayerReason> {
+        self.state.lock().rates.take(about, obligations, now)
     }
 
     /// Calls of this tool that are held, or were when their client last knew.

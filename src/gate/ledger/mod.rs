@@ -201,7 +201,7 @@ debug_by!(LedgerParts);
 pub use in_force::Activated;
 pub use later::Promised;
 pub use recovered::{
-    Delegated, PastAnswer, PastModels, PastSpending, PastUsage, RecoveredRun, Unmeasured,
+    Delegated, PastAnswer, PastModels, PastRate, PastSpending, PastUsage, RecoveredRun, Unmeasured,
 };
 
 /// A handle on the ledger. Cheap to clone.
@@ -342,9 +342,10 @@ impl Ledger {
         self.shared.incognito.write().remove(run);
     }
 
-    /// Removes the payloads of an incognito run, and seals the others if there is a key.
+    /// Removes the payloads of an incognito run unless the policy has them kept, and seals the others if there is a key.
     fn confine(&self, written: &mut DraftWithPayloads) -> Result<(), Error> {
-        if written.draft.run.is_some_and(|run| self.shared.incognito.read().contains(&run)) {
+        let is_incognito = |run| self.shared.incognito.read().contains(&run);
+        if !written.is_audited && written.draft.run.is_some_and(is_incognito) {
             written.payloads.clear();
         }
         let Some(vault) = &self.shared.settings.vault else { return Ok(()) };

@@ -52,6 +52,8 @@ pub struct Permit {
     obligations: Vec<PolicyObligation>,
     receipt: Receipt,
     observed: Mutex<Observed>,
+    /// Upstreams of models that are not asked.
+    spared: Vec<String>,
     fuse: Fuse,
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
@@ -66,7 +68,8 @@ impl Permit {
         let (verdict, obligations) = (decision.verdict, decision.obligations);
         let (flows, stream) = (AtomicBool::new(false), Box::default());
         let observed = Mutex::default();
-        Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
+        let spared = Vec::new();
+        Self { prepared, verdict, obligations, receipt, observed, spared, fuse, flows, stream }
     }
 
     /// The call that was allowed.
@@ -103,6 +106,16 @@ impl Permit {
     /// stopped half way.
     pub(crate) fn observe(&self, see: impl FnOnce(&mut Observed)) {
         see(&mut self.observed.lock());
+    }
+
+    /// Has the executor pass over these upstreams of models.
+    pub(crate) fn spare(&mut self, upstreams: Vec<String>) {
+        self.spared = upstreams;
+    }
+
+    /// Whether the executor passes over this upstream of models.
+    pub(crate) fn spares(&self, upstream: &str) -> bool {
+        self.spared.iter().any(|spared| spared == upstream)
     }
 
     /// Notes that the answer leaves while the call runs.
@@ -142,6 +155,7 @@ impl Permit {
             observed,
             stream: events.flatten(),
             withholds,
+            is_audited: self.obligations.iter().any(PolicyObligation::is_audit),
         }
     }
 
@@ -169,6 +183,7 @@ pub struct Finished {
     inert: bool,
     stream: Option<Vec<u8>>,
     withholds: bool,
+    is_audited: bool,
 }
 
 impl Finished {
@@ -217,6 +232,11 @@ impl Finished {
     /// Whether its answer is committed to and not stored.
     pub const fn withholds(&self) -> bool {
         self.withholds
+    }
+
+    /// Whether the policy has its payloads kept, even if the run is incognito.
+    pub const fn is_audited(&self) -> bool {
+        self.is_audited
     }
 
     /// The exact bytes that left while it ran, if they are kept for a replay.

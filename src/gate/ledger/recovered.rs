@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::domain::decision::CallRate;
 use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::time::Timestamp;
@@ -43,6 +44,41 @@ pub struct PastUsage {
     pub held: BTreeMap<CallId, ToolName>,
     /// What models answered.
     pub models: PastModels,
+    /// The calls that counted for rates of policies, the oldest first; only the last ones.
+    pub rates: Vec<PastRate>,
+}
+
+/// A call that counted for a rate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PastRate {
+    /// Its tool.
+    pub tool: ToolName,
+    /// The rate.
+    pub rate: CallRate,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The call.
+    pub call: CallId,
+}
+
+impl PastRate {
+    /// What the decision of this entry counts for. A call that was held counted then.
+    fn of<'a>(
+        entry: &'a Entry,
+        held: &BTreeMap<CallId, ToolName>,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let draft = &entry.draft;
+        let counts = matches!(draft.kind(), Kind::CallAuthorized | Kind::CallHeld);
+        let about = draft.tool.clone().zip(draft.call.clone());
+        let about = about.filter(|(_, call)| counts && !held.contains_key(call));
+        let decision = draft.body.decision().filter(|_| about.is_some());
+        let rates = decision.into_iter().flat_map(|decision| decision.obligations);
+        rates.filter_map(move |obligation| {
+            let (calls, seconds) = (obligation.calls?.get(), obligation.seconds?.get());
+            let (tool, call) = about.clone()?;
+            Some(Self { tool, rate: CallRate { calls, seconds }, at: entry.ts, call })
+        })
+    }
 }
 
 /// What models answered to a run.
@@ -96,6 +132,8 @@ impl PastModels {
 impl PastUsage {
     /// Denials remembered at most.
     const DENIALS: usize = 1024;
+    /// Calls remembered at most that counted for rates.
+    const RATES: usize = 16 * 1024;
 
     /// Reads the state from the ascending entries of a run.
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
@@ -104,6 +142,7 @@ impl PastUsage {
         for entry in entries {
             let draft = &entry.draft;
             past.models.add(entry);
+            past.rates.extend(PastRate::of(entry, &past.held));
             if let (Kind::CallHeld, Some(call), Some(tool)) =
                 (draft.kind(), &draft.call, &draft.tool)
             {
@@ -141,6 +180,8 @@ impl PastUsage {
                 asked.extend(draft.call.clone().map(|call| (call, bytes)));
             }
         }
+        let more = past.rates.len().saturating_sub(Self::RATES);
+        past.rates.drain(..more);
         past
     }
 }

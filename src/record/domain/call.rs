@@ -9,6 +9,7 @@ use super::effect::AskFacts;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
 use super::sent::{DialectReading, RequestSearch, SearchedFor, SentJson, SentMessage, unsearched};
+use super::tier::Face;
 use super::token;
 
 /// How the caller authenticated, as every entry records it.
@@ -96,6 +97,8 @@ pub struct ToolCall {
     agent: String,
     auth: CallerAuth,
     traceparent: Option<String>,
+    justification: Option<String>,
+    face: Option<Face>,
     source: CallSource,
 }
 
@@ -193,6 +196,8 @@ impl ToolCall {
             agent,
             auth,
             traceparent,
+            justification: None,
+            face: None,
             source,
         })
     }
@@ -201,6 +206,31 @@ impl ToolCall {
     #[must_use]
     pub fn under(self, id: CallId) -> Self {
         Self { id, ..self }
+    }
+
+    /// The most characters of a justification.
+    pub const JUSTIFICATION_MAX: usize = 512;
+
+    /// The same call with the agent's reason for it.
+    #[must_use]
+    pub fn justified(self, justification: Option<String>) -> Self {
+        Self { justification, ..self }
+    }
+
+    /// The same call, made at this face.
+    #[must_use]
+    pub fn at(self, face: Option<Face>) -> Self {
+        Self { face, ..self }
+    }
+
+    /// The face that the agent called at; none if that is not known, or if the gate makes the call.
+    pub const fn face(&self) -> Option<Face> {
+        self.face
+    }
+
+    /// Why the agent makes the call, in its own words. A claim, which decides nothing by itself.
+    pub fn justification(&self) -> Option<&str> {
+        self.justification.as_deref()
     }
 
     /// The same call with these arguments in place of its own: those that the gate masked.

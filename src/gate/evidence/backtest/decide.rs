@@ -46,17 +46,19 @@ pub(super) struct Input {
     tier: Option<Tier>,
     /// Whether it was evaluated under a break-glass order.
     under_break_glass: bool,
+    /// Whether the agent gave a reason for the call.
+    is_justified: bool,
 }
 
 impl Input {
     /// Takes a parsed input.
-    pub(super) fn of(body: Vec<u8>, json: Json) -> Option<Self> {
+    pub(super) fn of(body: Vec<u8>, json: Json, is_justified: bool) -> Option<Self> {
         let document: Document = json.read().ok()?;
         let at = document.time.rfc3339?;
         let tier = document.tool.tier.as_deref().and_then(Tier::parse);
         let agent = document.agent.id;
         let under_break_glass = document.break_glass.is_some_and(|order| order.open);
-        Some(Self { body, json, agent, at, tier, under_break_glass })
+        Some(Self { body, json, agent, at, tier, under_break_glass, is_justified })
     }
 }
 
@@ -123,7 +125,8 @@ impl Candidate {
         let body = with_members.as_deref().unwrap_or(&input.body);
         let answered = policy::ask(&self.engine, body, !layers.is_empty());
         let fault = answered.as_ref().err().map(|e| format!("{}: {e}", e.detail()));
-        Outcome::now(&policy::or_denial(answered), fault)
+        let answer = policy::justified(policy::or_denial(answered), input.is_justified);
+        Outcome::now(&answer, fault)
     }
 }
 

@@ -15,10 +15,10 @@ use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
 use super::{ToolExecutor, open};
-use crate::catalog::Binding;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
+use crate::catalog::{Binding, Kind};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -34,6 +34,7 @@ use crate::identity::manifest::Grant;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Screening;
 use crate::judge::prepared::{Prepared, PreparedResource};
+use crate::record::control::TargetKind;
 use crate::record::conversation::list_member;
 
 /// The arguments of a tool call are handed over at once.
@@ -119,6 +120,8 @@ pub struct Toolbox {
     tools: BTreeMap<ToolName, Tool>,
     /// Host and port of every backend.
     reaches: BTreeSet<(String, u16)>,
+    /// What of the tools operators can switch off by its name.
+    parts: BTreeSet<(TargetKind, String)>,
     scrub: Scrub,
     guard: Guard,
     workspaces: Arc<Workspaces>,
@@ -156,6 +159,7 @@ impl Toolbox {
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
         let reaches = origins.map(|origin| (origin.host.to_string(), origin.port)).collect();
+        let parts = bindings.iter().flat_map(|binding| parts_of(&binding.kind)).collect();
         for binding in bindings {
             let name = binding.name.clone();
             match tool(binding, upstreams, resolve) {
@@ -167,7 +171,7 @@ impl Toolbox {
             return Err(errors);
         }
         let workspaces = Arc::clone(upstreams.workspaces());
-        Ok(Self { workspaces, reaches, ..Self::of(tools, scrub) })
+        Ok(Self { workspaces, reaches, parts, ..Self::of(tools, scrub) })
     }
 
     /// The names of the tools.
@@ -180,6 +184,12 @@ impl Toolbox {
         &self.reaches
     }
 
+    /// The MCP servers or the upstreams of models, by name.
+    pub fn parts(&self, kind: TargetKind) -> impl Iterator<Item = &str> {
+        let parts = self.parts.iter().filter(move |(of, _)| *of == kind);
+        parts.map(|(_, name)| name.as_str())
+    }
+
     /// A toolbox of these tools. `scrub`'s secrets are masked in every output of their executors.
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
         let guarded = tools.into_iter().map(|tool| {
@@ -188,8 +198,8 @@ impl Toolbox {
         });
         let (tools, reaches) = (guarded.collect(), BTreeSet::new());
         let client = client(&scrub);
-        let (guard, workspaces) = (Guard::default(), Arc::default());
-        Self { tools, reaches, scrub, guard, workspaces, client }
+        let (guard, workspaces, parts) = (Guard::default(), Arc::default(), BTreeSet::new());
+        Self { tools, reaches, parts, scrub, guard, workspaces, client }
     }
 
     /// The same, with what the configuration says about findings.
@@ -439,3 +449,22 @@ pub fn executor(toolbox: &Toolbox, name: &ToolName) -> Option<Arc<dyn ToolExecut
 
 #[cfg(test)]
 mod tests;
+
+/// What of a tool operators can switch off by its name.
+fn parts_of(kind: &Kind) -> Vec<(TargetKind, String)> {
+    match kind {
+        Kind::Mcp(mcp) => vec![(TargetKind::Server, mcp.server.name.clone())],
+        Kind::Model(model) => {
+            let names = model.upstreams.iter().map(|upstream| upstream.name.clone());
+            names.map(|name| (TargetKind::Upstream, name)).collect()
+        }
+        Kind::Http(_)
+        | Kind::Fetch(_)
+        | Kind::FileRead(_)
+        | Kind::FileList(_)
+        | Kind::FileWrite(_)
+        | Kind::Command(_)
+        | Kind::Sql(_)
+        | Kind::Grpc(_) => Vec::new(),
+    }
+}
