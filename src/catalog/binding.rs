@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::read_back::ReadBack;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
@@ -40,6 +41,8 @@ pub struct Binding {
     pub cost_micro_usd: Option<u64>,
     /// For how long the same call under another id is the first one.
     pub dedupe: Option<Duration>,
+    /// The check after each call that completed.
+    pub read_back: Option<Arc<ReadBack>>,
     /// The whole MCP tool object as agents see it, its name qualified, canonical; `None` for other
     /// kinds.
     pub shown: Option<Arc<[u8]>>,

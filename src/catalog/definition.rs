@@ -1,5 +1,6 @@
 //! The definition digest: one hash of the agents' view and of the tool's real effect.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use super::Kind;
 use super::address::Cidr;
 use super::binding::{Credential, CredentialTarget};
+use super::read_back::ReadBack;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::canonical;
@@ -29,6 +31,7 @@ pub(super) struct Effective {
     pub result_bytes_max: u64,
     pub cost_micro_usd: Option<u64>,
     pub dedupe: Option<Duration>,
+    pub read_back: Option<Arc<ReadBack>>,
 }
 
 impl Effective {
@@ -50,6 +53,7 @@ impl Effective {
             [
                 ("cost_micro_usd", cost),
                 ("dedupe_ms", self.dedupe.map(|window| millis(window).into())),
+                ("read_back", self.read_back.as_ref().map(|check| check.definition())),
             ],
         );
         let body = json!({"shown": shown, "effective": effective});

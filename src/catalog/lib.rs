@@ -32,6 +32,7 @@ use crate::domain::json::Json;
 use crate::file::Root;
 use crate::form::FilePath;
 use crate::host::Origin;
+use crate::read_back::ReadBackConfig;
 use crate::schema::Schema;
 use crate::secret::Secret;
 
@@ -58,6 +59,7 @@ pub mod lock;
 pub mod mcp;
 pub mod model;
 mod outbound;
+pub mod read_back;
 pub mod schema;
 pub mod secret;
 pub mod server;
@@ -110,6 +112,8 @@ pub struct Tool {
     /// first answer. It helps clients that send a request again under a new id. Default: never.
     #[schemars(range(min = 1, max = DEDUPE_MS_MAX))]
     pub dedupe_ms: Option<u64>,
+    /// Checks each completed call of a tool of tier `T1`: the gate calls a tool that reads, and compares.
+    pub read_back: Option<ReadBackConfig>,
     /// Secrets that requests are authenticated with (`http`, `fetch`, `grpc`).
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,

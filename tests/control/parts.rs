@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use wicketgate::control::{Action, Order, Target, answer};
 use wicketgate::domain::effect::ToolKind;
 use wicketgate::domain::tier::Face;
+use wicketgate_support::evidence::{evidence, outcome};
 
 use crate::control::{Setup, done, given, no_run, on_both_stores, refused, spawn};
 
@@ -31,8 +32,11 @@ async fn a_face_that_is_off_takes_no_call_and_no_run_until_it_is_on_again_even_a
         assert_eq!(refused(&answer), ("policy.denied", "control.switch.face"));
         assert!(answer.unwrap_err().message.contains("the face `grpc`"));
         assert_eq!(no_run(&setup).await.detail, "control.switch.face");
-        let (ready, why) = setup.sidecar.readiness().await.unwrap();
-        assert!(ready && why.contains("control: face `grpc` is switched off"), "{why}");
+        crate::until("a note of what is off", || async {
+            let (ready, why) = setup.sidecar.readiness().await.unwrap_or_default();
+            ready && why.contains("control: face `grpc` is switched off")
+        })
+        .await;
     }
     // Another face goes on.
     let other = setup.order(Action::Suspend, Target::Face(Face::Mcp)).await;
@@ -110,5 +114,9 @@ async fn the_command_switches_a_part_off_lists_it_and_refuses_what_is_no_part() 
     assert_eq!(tool.status.code(), Some(64), "{tool:?}");
     let kill = command(&setup, &token, &["control", "kill", "kind", "http", "--reason", "x"]);
     assert!(String::from_utf8_lossy(&kill.stderr).contains("only suspended"), "{kill:?}");
+    // An audit takes the denial for what it is: not the policy's.
+    run.seal().await.unwrap();
+    let (verdict, _) = evidence(&setup.estate, &run.run, "proof");
+    assert_eq!(outcome(&verdict, "P5")["outcome"], "VALID", "{verdict}");
     setup.close().await;
 }

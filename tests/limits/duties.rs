@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tonic_types::StatusExt as _;
+use wicketgate_support::evidence::{evidence, outcome};
 use wicketgate_support::pg::Pg;
 
 use crate::agent::Refused;
@@ -82,7 +83,7 @@ async fn a_call_without_the_reason_that_a_policy_demands_is_denied_and_says_how_
     for way in ["`justification` of ExecuteTool", "`wicketgate.dev/justification`"] {
         assert!(message.contains(way), "{message}");
     }
-    let because = |text: &str, id: &str| agent.justified("work.do", id, text);
+    let because = async |text: &str, id: &str| agent.justified("work.do", id, text).await;
     because("ticket 4711 asks for it", "b").await.unwrap();
     // What the ledger must not keep, and what is no sentence, is refused before anything is recorded.
     let key = format!("ghp_{}", "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5");
@@ -151,4 +152,30 @@ async fn the_webhook_reports_a_call_that_a_policy_has_reported_without_its_argum
     assert!(data["rule"].as_str().unwrap().contains("main.rego"), "{notice}");
     assert!(!notice.to_string().contains("73219"), "{notice}");
     sidecar.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_audit_makes_decisions_with_these_obligations_again() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let duties = [
+        r#"{"type": "justify"}"#,
+        r#"{"type": "rate_limit", "calls": 1, "seconds": 3600}"#,
+        r#"{"type": "notify", "to": "owner"}"#,
+        r#"{"type": "enhanced_audit", "days": 400}"#,
+    ];
+    let rules = duties.map(|duty| format!("obligations contains {duty}\n")).concat();
+    let rules = format!("package wicketgate.agent\n\nimport rego.v1\n\nallow if true\n\n{rules}");
+    estate.bundle("1.0.1", &rules, "policy");
+    let mut sidecar = estate.serve().await;
+    let agent = sidecar.open().await;
+    assert_eq!(denied(&agent.call("work.do", "a", "{}").await).1, "obligation.justify");
+    agent.justified("work.do", "b", "ticket 4711").await.unwrap();
+    assert_eq!(denied(&agent.justified("work.do", "c", "again").await).1, "limit.rate");
+    agent.seal().await.unwrap();
+    sidecar.stop().await;
+    let (verdict, _) = evidence(&estate, &agent.run, "proof");
+    let made = outcome(&verdict, "P5");
+    assert_eq!(made["outcome"], "VALID", "{verdict}");
+    assert!(made.to_string().contains("2 decisions reproduced"), "{made}");
 }

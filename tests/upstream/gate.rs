@@ -73,6 +73,7 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             result_bytes_max: server.result_bytes_max,
             cost_micro_usd: None,
             dedupe: None,
+            read_back: None,
             shown: None,
             definition: Digest::of(&[name.as_bytes()]),
         }

@@ -26,7 +26,7 @@ const BATCH: u32 = 512;
 const HISTORY: u32 = 64;
 /// Changes of health that are kept of one chain.
 const CHANGES_MAX: usize = 100;
-/// Decisions to tell people about that are kept of one chain.
+/// Decisions that a policy reports, of one chain at most.
 const REPORTED_MAX: usize = 256;
 
 /// Open runs by chain.
@@ -48,19 +48,19 @@ pub struct Chain {
     pub runs: BTreeMap<RunId, Run>,
     /// Changes of its gate's health that were read, the oldest first.
     pub health: VecDeque<(Timestamp, HealthChanged)>,
-    /// Decisions that a policy has people told about, the oldest first.
+    /// Decisions that a policy reports, the oldest first.
     pub reported: VecDeque<ReportedDecision>,
     next: Seq,
 }
 
-/// A decision that a policy has people told about (`notify`).
+/// A decision that a policy reports (`notify`).
 #[derive(Debug)]
 pub struct ReportedDecision {
     /// Its entry.
     pub entry: Entry,
     /// The agent of its run, and the version of the manifest.
     pub agent: (String, String),
-    /// Who is told.
+    /// The receivers.
     pub to: Vec<NotifyTarget>,
 }
 
@@ -331,7 +331,7 @@ impl Run {
         Self { opened, at, calls, held, feed, last: 0 }
     }
 
-    /// The decision, if a policy has people told about it.
+    /// The decision, if a policy reports it.
     fn reported(&self, entry: &Entry) -> Option<ReportedDecision> {
         let decision = entry.draft.body.decision()?;
         let lists = decision.obligations.iter().filter_map(|obligation| obligation.to.as_ref());

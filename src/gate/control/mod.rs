@@ -57,6 +57,10 @@ pub enum Target {
 }
 
 impl Target {
+    /// What is wrong with what [`Self::parse`] does not read.
+    pub const EXPECTED: &'static str = "`target` must be all, agent, run, tool, manifest, key, face, kind, server or \
+                                        upstream, and `name` must fit it";
+
     /// Whether it is a part of the gate that is switched off and on. What runs there goes on, so it is
     /// only suspended.
     #[must_use]

@@ -242,7 +242,8 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
                 | FailureClass::Protocol
                 | FailureClass::Changed
                 | FailureClass::Opaque
-                | FailureClass::Withheld => message,
+                | FailureClass::Withheld
+                | FailureClass::Unverified => message,
             };
             Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
         }

@@ -38,6 +38,7 @@ pub use replay_session::{
     RecordedAgent, RecordedOpening, RecordedRunFacts as Recorded, RecordedStep, ReplaySession,
 };
 pub use replaying::Replaying;
+pub use request::CallRequest;
 pub use run::{Run, Sealed};
 pub use run_view::RunView;
 pub use settings::{Parts, Settings};
@@ -48,7 +49,6 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::Course;
-use crate::domain::tier::Face;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Mode;
 use crate::identity::{IdentityError, Peer};
@@ -121,6 +121,7 @@ mod opening;
 pub mod posture;
 mod proposals;
 mod rates;
+mod read_back;
 mod recall;
 mod rejected;
 mod replay_session;
@@ -139,23 +140,6 @@ mod tools;
 mod trip;
 mod undecided;
 mod words;
-
-/// One request to run a tool, not yet admitted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallRequest {
-    /// The name of the tool.
-    pub tool: String,
-    /// The arguments, as UTF-8 JSON.
-    pub arguments: Vec<u8>,
-    /// The agent's id for the call; if empty, the gate mints one and the call is not idempotent.
-    pub call_id: String,
-    /// W3C trace context from the caller.
-    pub traceparent: Option<String>,
-    /// Why the agent makes the call, in its own words.
-    pub justification: Option<String>,
-    /// The face that it came to; none if the gate makes the call itself.
-    pub face: Option<Face>,
-}
 
 /// The gate: the one way to a tool. `Road::walk` is its five steps; each part has a file.
 pub struct Road {
@@ -268,6 +252,8 @@ impl Road {
         self.budget.may_go_on(run, &call)?;
         self.budget.check_tool_denials(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
+        let is_draining = |condition: &Condition| matches!(condition, Condition::Draining);
+        let condition = condition.filter(|now| !(call.is_of_gate() && is_draining(now)));
         // A gate that cannot decide a call does not answer it from a recording either.
         let recorded = if condition.is_none() { self.answer_from_fork(run, &call) } else { None };
         let drifted = match recorded {
@@ -328,7 +314,12 @@ impl Road {
         match committed {
             Ok((Committed::Permit(permit), means)) => {
                 run.permitted(id);
-                let (finished, outcome) = self.run(&at, permit, means, flow).await;
+                let checking = self.checking(&at, &permit);
+                let ended = self.run(&at, permit, means, flow).await;
+                let (finished, outcome) = match checking {
+                    Some(checking) => self.checked(&at, checking, ended).await,
+                    None => ended,
+                };
                 let settling = self.settle(run, finished, outcome, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;
             }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::run::Run;
 use crate::domain::code::Code;
 use crate::domain::decision::{CallRate, LayerReason, PolicyObligation, RATE_LIMITED};
 use crate::domain::id::{CallId, ToolName};
@@ -88,6 +89,18 @@ impl Rates {
     /// A call left the road without a record.
     pub fn forget(&mut self, call: &CallId) {
         self.0.values_mut().for_each(|calls| calls.retain(|(_, known)| known != call));
+    }
+}
+
+impl Run {
+    /// Counts a call for the rates of its decision, or returns why it is one too many.
+    pub(super) fn take_rate(
+        &self,
+        about: (&ToolName, &CallId),
+        obligations: &[PolicyObligation],
+        now: Timestamp,
+    ) -> Option<LayerReason> {
+        self.state.lock().rates.take(about, obligations, now)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Turns a request, as received, into a call.
 
+use super::Road;
 use super::answer::Fault;
 use super::run::Run;
-use super::{CallRequest, Road};
 use crate::clock::random16;
 use crate::domain::call::{CallOrigin, ToolCall};
 use crate::domain::canonical;
@@ -10,10 +10,28 @@ use crate::domain::code::Code;
 use crate::domain::guarded::GuardAction;
 use crate::domain::id::CallId;
 use crate::domain::json::{self, Json};
+use crate::domain::tier::Face;
 use crate::domain::token;
 use crate::firewall::{self, Class, Confidence, Hit};
 use crate::telemetry::trace;
 use std::sync::Arc;
+
+/// One request to run a tool, not yet admitted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallRequest {
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments, as UTF-8 JSON.
+    pub arguments: Vec<u8>,
+    /// The agent's id for the call; if empty, the gate mints one and the call is not idempotent.
+    pub call_id: String,
+    /// W3C trace context from the caller.
+    pub traceparent: Option<String>,
+    /// Why the agent makes the call, in its own words.
+    pub justification: Option<String>,
+    /// The face that it came to; none if the gate makes the call itself.
+    pub face: Option<Face>,
+}
 
 impl Road {
     /// An id for a call to which its agent gave none. Each id is given once.

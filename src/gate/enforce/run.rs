@@ -23,10 +23,9 @@ use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
-use crate::domain::decision::{LayerReason, PolicyObligation};
+use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::plural::many;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
@@ -238,13 +237,17 @@ impl Run {
             }
             None => {}
         }
-        if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
+        let is_over = state.closing || self.expires.is_some_and(|expires| expires <= clock.now());
+        // A call of the gate belongs to one that the run still waits for.
+        if is_over && !asked.is_of_gate() {
             return Err(Fault::of(Code::RunSealed).about(call));
         }
         if let Some(condition) = condition {
             return Err(condition.fault().about(call));
         }
-        budget::may_enter(self, &state, call)?;
+        if !asked.is_of_gate() {
+            budget::may_enter(self, &state, call)?;
+        }
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
         let mut refusals = self.count(&mut state.usage, (asked, like.pattern), now);
@@ -359,47 +362,6 @@ impl Run {
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
-    }
-
-    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`:
-    /// whether the limit over all runs has space.
-    pub(super) fn hold_place(
-        &self,
-        call: &CallId,
-        most: usize,
-        capacity: bool,
-    ) -> Option<LayerReason> {
-        let mut state = self.state.lock();
-        let held = state.held.saturating_add(state.holding.len());
-        if held < most && capacity {
-            state.holding.insert(call.clone());
-            return None;
-        }
-        let message = match capacity {
-            true => {
-                format!(
-                    "this run has {}, and may have no more than {most}",
-                    many(held, "held call")
-                )
-            }
-            false => "too many calls wait for an approval".to_owned(),
-        };
-        Some(LayerReason {
-            code: Code::LimitExceeded,
-            detail: "limit.pending".into(),
-            message,
-            rule: "approvals.pending".into(),
-        })
-    }
-
-    /// Counts a call for the rates of its decision, or returns why it is one too many.
-    pub(super) fn take_rate(
-        &self,
-        about: (&ToolName, &CallId),
-        obligations: &[PolicyObligation],
-        now: Timestamp,
-    ) -> Option<LayerReason> {
-        self.state.lock().rates.take(about, obligations, now)
     }
 
     /// Calls of this tool that are held, or were when their client last knew.

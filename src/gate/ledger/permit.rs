@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 use super::flow::LeftStream;
 use super::fuse::{Fuse, Tenure};
 use super::outgoing::ClearedOutcome;
+pub use super::refusal::Refusal;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
+use crate::domain::decision::{Course, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
-use crate::domain::outcome::{Ended, Observed, Outcome};
+use crate::domain::outcome::{Ended, FailureClass, Observed, Outcome};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::judge::Judged;
@@ -194,6 +195,14 @@ impl Finished {
         self
     }
 
+    /// The same call, of which the check of what it did failed: its result is not released.
+    pub(crate) fn unverified(mut self, message: String) -> Self {
+        let class = FailureClass::Unverified;
+        self.ended.outcome = Outcome::Failed { class, started: true, message };
+        self.stream = None;
+        self
+    }
+
     /// How the model and instructions behind the call are known.
     pub(super) const fn binding(&self) -> Option<Binding> {
         self.authorized.binding
@@ -318,48 +327,6 @@ impl Pledged {
     }
 }
 
-/// A denied call whose denial is recorded.
-#[derive(Debug)]
-#[must_use]
-pub struct Refusal {
-    call: CallId,
-    reasons: Vec<LayerReason>,
-    alarm: Option<Alarm>,
-    receipt: Receipt,
-}
-
-impl Refusal {
-    pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
-        let (prepared, decision) = judged.into_parts();
-        let (call, alarm) = (prepared.call().id().clone(), decision.alarm);
-        Self { call, reasons: decision.reasons, alarm, receipt }
-    }
-
-    /// What the gate itself detected in the call. The agent does not see it.
-    #[must_use]
-    pub const fn alarm(&self) -> Option<Alarm> {
-        self.alarm
-    }
-
-    /// The call.
-    #[must_use]
-    pub const fn call(&self) -> &CallId {
-        &self.call
-    }
-
-    /// The reasons that the agent receives.
-    #[must_use]
-    pub fn reasons(&self) -> &[LayerReason] {
-        &self.reasons
-    }
-
-    /// The position of the entry that records the denial.
-    #[must_use]
-    pub const fn receipt(&self) -> &Receipt {
-        &self.receipt
-    }
-}
-
 /// A call that waits for an approval; its hold is recorded.
 #[derive(Debug)]
 #[must_use]
@@ -437,7 +404,7 @@ impl Committed {
     pub const fn receipt(&self) -> &Receipt {
         match self {
             Self::Permit(permit) => &permit.receipt,
-            Self::Refusal(refusal) => &refusal.receipt,
+            Self::Refusal(refusal) => refusal.receipt(),
             Self::Held(held) => &held.receipt,
         }
     }

@@ -80,6 +80,11 @@ pub enum CallSource {
         /// The place among the tool calls of the answer, from 0.
         index: u64,
     },
+    /// The gate: it checks what a call of the run did, or takes it back.
+    Gate {
+        /// That call.
+        of: CallId,
+    },
 }
 
 /// One call as the agent made it: parsed strictly, made canonical once, then immutable.
@@ -247,6 +252,17 @@ impl ToolCall {
         Self { source: CallSource::Proposal { model_call, index }, ..self }
     }
 
+    /// The same call, which the gate makes after this one.
+    #[must_use]
+    pub fn of_gate(self, of: CallId) -> Self {
+        Self { source: CallSource::Gate { of }, ..self }
+    }
+
+    /// Whether the gate makes it, while the call that it is about has not ended.
+    pub const fn is_of_gate(&self) -> bool {
+        matches!(self.source, CallSource::Gate { .. })
+    }
+
     /// Who made it, and in which form.
     pub const fn source(&self) -> &CallSource {
         &self.source
@@ -256,7 +272,7 @@ impl ToolCall {
     pub fn dialect(&self) -> Option<&DialectRequest> {
         match &self.source {
             CallSource::Dialect(request) => Some(request),
-            CallSource::Agent | CallSource::Proposal { .. } => None,
+            CallSource::Agent | CallSource::Proposal { .. } | CallSource::Gate { .. } => None,
         }
     }
 

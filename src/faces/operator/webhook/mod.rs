@@ -195,7 +195,7 @@ fn all(open_runs: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
     held.chain(reported).collect()
 }
 
-/// The notice of a decision that a policy has people told about: names and codes, never an argument.
+/// The notice of a decision that a policy reports: names and codes, never an argument.
 fn reported(decision: &ReportedDecision) -> Option<Notice> {
     let ReportedDecision { entry, agent: (agent, version), to } = decision;
     let draft = &entry.draft;

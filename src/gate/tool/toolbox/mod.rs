@@ -15,6 +15,7 @@ use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
 use super::{ToolExecutor, open};
+use crate::catalog::read_back::ReadBack;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
@@ -122,6 +123,8 @@ pub struct Toolbox {
     reaches: BTreeSet<(String, u16)>,
     /// What of the tools operators can switch off by its name.
     parts: BTreeSet<(TargetKind, String)>,
+    /// The checks after calls that completed, by tool.
+    checks: BTreeMap<ToolName, Arc<ReadBack>>,
     scrub: Scrub,
     guard: Guard,
     workspaces: Arc<Workspaces>,
@@ -159,6 +162,10 @@ impl Toolbox {
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
         let reaches = origins.map(|origin| (origin.host.to_string(), origin.port)).collect();
+        let check = |binding: &Binding| {
+            Some((binding.name.clone(), Arc::clone(binding.read_back.as_ref()?)))
+        };
+        let checks = bindings.iter().filter_map(check).collect();
         let parts = bindings.iter().flat_map(|binding| parts_of(&binding.kind)).collect();
         for binding in bindings {
             let name = binding.name.clone();
@@ -171,7 +178,7 @@ impl Toolbox {
             return Err(errors);
         }
         let workspaces = Arc::clone(upstreams.workspaces());
-        Ok(Self { workspaces, reaches, parts, ..Self::of(tools, scrub) })
+        Ok(Self { workspaces, reaches, parts, checks, ..Self::of(tools, scrub) })
     }
 
     /// The names of the tools.
@@ -182,6 +189,12 @@ impl Toolbox {
     /// Host and port of every backend of the tools.
     pub const fn reaches(&self) -> &BTreeSet<(String, u16)> {
         &self.reaches
+    }
+
+    /// The check after a completed call of this tool.
+    #[must_use]
+    pub fn read_back(&self, tool: &ToolName) -> Option<&Arc<ReadBack>> {
+        self.checks.get(tool)
     }
 
     /// The MCP servers or the upstreams of models, by name.
@@ -199,7 +212,8 @@ impl Toolbox {
         let (tools, reaches) = (guarded.collect(), BTreeSet::new());
         let client = client(&scrub);
         let (guard, workspaces, parts) = (Guard::default(), Arc::default(), BTreeSet::new());
-        Self { tools, reaches, parts, scrub, guard, workspaces, client }
+        let checks = BTreeMap::new();
+        Self { tools, reaches, parts, checks, scrub, guard, workspaces, client }
     }
 
     /// The same, with what the configuration says about findings.
