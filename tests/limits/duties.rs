@@ -21,7 +21,7 @@ fn obliged(estate: &Estate, obligation: &str) {
     estate.bundle("1.0.1", &rules, "policy");
 }
 
-fn denied<'a>(answer: &'a Result<String, Refused>) -> (&'a str, &'a str) {
+fn denied(answer: &Result<String, Refused>) -> (&str, &str) {
     let refused = answer.as_ref().expect_err("a refusal");
     (&refused.code, &refused.detail)
 }
