@@ -276,6 +276,27 @@ mod tests {
     }
 
     #[test]
+    fn other_obligations_of_one_kind_become_the_strictest_too_and_rates_all_stay() {
+        let answer = read_json(
+            r#"{"verdict":"allow","reasons":[],"obligations":[
+                {"type":"justify"},{"type":"notify","to":"webhook"},{"type":"notify","to":"owner"},
+                {"type":"enhanced_audit","days":9},{"type":"enhanced_audit","days":400},{"type":"justify"},
+                {"type":"rate_limit","calls":2,"seconds":60},{"type":"rate_limit","calls":1,"seconds":5},
+                {"type":"rate_limit","calls":2,"seconds":60}]}"#,
+        );
+        let rate = |calls, seconds| PolicyObligation::RateLimit(CallRate { calls, seconds });
+        let to = vec![NotifyTarget::Owner, NotifyTarget::Webhook];
+        let wanted = [
+            PolicyObligation::EnhancedAudit { days: 400 },
+            rate(1, 5),
+            rate(2, 60),
+            PolicyObligation::Notify { to },
+            PolicyObligation::Justify,
+        ];
+        assert_eq!(answer.unwrap().obligations, wanted);
+    }
+
+    #[test]
     fn obligations_of_one_kind_become_the_strictest_one() {
         let answer = read_json(
             r#"{"verdict":"allow","reasons":[],"obligations":[
