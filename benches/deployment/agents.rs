@@ -96,6 +96,7 @@ impl Agent {
             arguments: tool::body(256).to_vec(),
             call_id: format!("{}-{n}", self.name),
             wait_ms: 0,
+            ..pb::ExecuteToolRequest::default()
         });
         request.metadata_mut().insert("authorization", self.token.clone());
         self.client.execute_tool(request).await.unwrap();

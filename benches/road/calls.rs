@@ -99,6 +99,7 @@ async fn ask(mut caller: Caller, n: u64) -> Caller {
         arguments: caller.arguments.clone(),
         call_id: format!("c{}-{n}", caller.name),
         wait_ms: 0,
+        ..pb::ExecuteToolRequest::default()
     });
     if let Some(token) = &caller.token {
         request.metadata_mut().insert("authorization", token.clone());

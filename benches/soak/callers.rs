@@ -227,6 +227,7 @@ impl Run<'_> {
             arguments: body(256).to_vec(),
             call_id: format!("c{n}"),
             wait_ms: 0,
+            ..pb::ExecuteToolRequest::default()
         };
         let ask = || {
             let (mut client, request) = (self.client.clone(), self.with(message.clone()));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::roles::StatedRoles;
+use super::read_back::ReadBack;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::digest::Digest;
@@ -46,6 +47,8 @@ pub struct Binding {
     pub roles: ToolRoles,
     /// What of that the operator wrote.
     pub stated: StatedRoles,
+    /// The check after each call that completed.
+    pub read_back: Option<Arc<ReadBack>>,
     /// The whole MCP tool object as agents see it, its name qualified, canonical; `None` for other
     /// kinds.
     pub shown: Option<Arc<[u8]>>,

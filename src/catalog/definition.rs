@@ -1,5 +1,6 @@
 //! The definition digest: one hash of the agents' view and of the tool's real effect.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use super::Kind;
 use super::address::Cidr;
 use super::binding::{Credential, CredentialTarget};
 use super::roles::StatedRoles;
+use super::read_back::ReadBack;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::canonical;
@@ -31,6 +33,7 @@ pub(super) struct Effective {
     pub cost_micro_usd: Option<u64>,
     pub dedupe: Option<Duration>,
     pub roles: StatedRoles,
+    pub read_back: Option<Arc<ReadBack>>,
 }
 
 impl Effective {
@@ -53,6 +56,7 @@ impl Effective {
                 ("cost_micro_usd", cost),
                 ("dedupe_ms", self.dedupe.map(|window| millis(window).into())),
                 ("taint", self.roles.definition()),
+                ("read_back", self.read_back.as_ref().map(|check| check.definition())),
             ],
         );
         let body = json!({"shown": shown, "effective": effective});

@@ -32,6 +32,7 @@ use crate::domain::json::Json;
 use crate::file::Root;
 use crate::form::FilePath;
 use crate::host::Origin;
+use crate::read_back::ReadBackConfig;
 use crate::schema::Schema;
 use crate::secret::Secret;
 
@@ -58,6 +59,7 @@ pub mod lock;
 pub mod mcp;
 pub mod model;
 mod outbound;
+pub mod read_back;
 pub mod roles;
 pub mod schema;
 pub mod secret;
@@ -114,6 +116,8 @@ pub struct Tool {
     /// What its answers bring into a run, and where its arguments can get to, if not what its kind and its binding
     /// show. What is milder than that is a promise of the operator.
     pub taint: Option<roles::TaintConfig>,
+    /// Checks each completed call of a tool of tier `T1`: the gate calls a tool that reads, and compares.
+    pub read_back: Option<ReadBackConfig>,
     /// Secrets that requests are authenticated with (`http`, `fetch`, `grpc`).
     #[serde(default)]
     pub credentials: Vec<CredentialConfig>,

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
-use super::{Exit, Failure, FileError, alert, block_on, break_glass, fail, health, say, sign};
+use super::{
+    Exit, Failure, FileError, alert, block_on, break_glass, fail, health, say, sign, switch,
+};
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::control::Target;
@@ -42,6 +44,7 @@ enum Command {
     Kill(Switch),
     /// Take the labels of a run away: what it has read does not count any more
     ClearTaint(ClearTaint),
+    Switch(switch::Args),
     BreakGlass(break_glass::Args),
     Alert(alert::Args),
     Health(health::Args),
@@ -79,13 +82,13 @@ struct FleetRows {
         Exits with 0 when every gate applied the order and no affected call is still running. Exits with 1 when such a call\n\
         is still running, a gate was not reached, or no gate knows the name: the order stays in force, and each gate\n\
         applies it as soon as it can. Exits with 2 when there was no answer.")]
-struct Switch {
-    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
-    target: String,
-    /// Which target: the name of an agent or a tool, the ID of a run or a key, or the `sha256:…` digest of a
+pub(super) struct Switch {
+    /// `all`, `agent`, `run`, `tool`, `manifest`, `key`, `face`, `kind`, `server` or `upstream`
+    pub(super) target: String,
+    /// Which target: the name of an agent, a tool, a face, a kind, a server or an upstream, the ID of a run or a key, or the `sha256:…` digest of a
     /// manifest; omit it for `all`
     #[arg(default_value = "")]
-    name: String,
+    pub(super) name: String,
     /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -121,13 +124,13 @@ struct ClearTaint {
         wicketgate control reinstate --order order --signature order.sig --token-file otto.token\n\n\
         Your key must be in the signed list of approvers (`approvals.signers`) with `namespaces=\"wicketgate-order\"` and the\n\
         role `operator`. A stop that was sent after you signed stays in force. Exits with 0 when every gate applied it.")]
-struct Reinstate {
-    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`
+pub(super) struct Reinstate {
+    /// `all`, `agent`, `run`, `tool`, `manifest`, `key`, `face`, `kind`, `server` or `upstream`
     #[arg(required_unless_present = "order")]
-    target: Option<String>,
+    pub(super) target: Option<String>,
     /// Which target, as in the order that stopped it; omit it for `all`
     #[arg(default_value = "")]
-    name: String,
+    pub(super) name: String,
     /// Why; it is recorded in the ledger
     #[arg(long, value_name = "TEXT", required_unless_present = "order")]
     reason: Option<String>,
@@ -168,12 +171,13 @@ pub fn run(args: &Args) -> Exit {
                 let clearing = requests::TaintClearing { reason: args.reason.clone() };
                 args.api.order::<route::TaintClearing>(&path, &clearing).await
             }
+            Command::Switch(args) => switch::run(args).await,
         }
     };
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
 }
 
-async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
+pub(super) async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
     if Target::parse(&args.target, &args.name).is_none() {
         return Err(fail(Exit::Usage, Error::Target(args.target.clone())));
     }
@@ -191,14 +195,16 @@ async fn switch(action: &str, args: &Switch) -> Result<Exit, Exit> {
 #[derive(Debug, thiserror::Error)]
 enum Error {
     /// What it is about.
-    #[error("unknown target `{0}`; use `all`, or agent, run, tool, manifest or key with a name")]
+    #[error(
+        "unknown target `{0}`; use `all`, or agent, run, tool, manifest, key, face, kind, server or upstream with a name"
+    )]
     Target(String),
     /// Its end.
     #[error("`--expires` needs a time such as 2026-11-21T20:05:03.123Z")]
     Expires,
 }
 
-async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
+pub(super) async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
     let with = (args.key.as_deref(), args.signature.as_deref());
     let signed = match &args.order {
         Some(file) => {

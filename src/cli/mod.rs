@@ -63,6 +63,7 @@ mod serve;
 mod sign;
 mod size;
 mod suggest;
+mod switch;
 mod tools;
 mod version;
 mod witness;
@@ -191,6 +192,7 @@ pub const MOVED: [(&str, &str); 14] = [
     ("mcp", "serve"),
     ("health", "control"),
     ("break-glass", "control"),
+    ("switch", "control"),
     ("replay", "run"),
     ("keygen", "config"),
     ("doctor", "config"),

@@ -1,11 +1,13 @@
 //! The closed decision document: exactly this shape, or no answer.
 
+use std::collections::BTreeSet;
+
 use regorus::Value;
 
 use super::places::SpeakingRules;
 use super::{Answer, EngineError};
 use crate::domain::code::Code;
-use crate::domain::decision::{LayerReason, PolicyObligation, Verdict};
+use crate::domain::decision::{CallRate, LayerReason, NotifyTarget, PolicyObligation, Verdict};
 
 const REASONS_MAX: usize = 32;
 const MESSAGE_CHARS_MAX: usize = 512;
@@ -79,41 +81,105 @@ fn read_reason(
     Ok(LayerReason { code, detail: detail.to_owned(), message, rule })
 }
 
-/// One `redact` with every kind named, one `cap_bytes` with the smallest number. Unscannable
-/// results are released only if every `redact` says so.
+/// What the obligations of a decision come to: of each kind the strictest.
+#[derive(Default)]
+struct Duties {
+    redact: BTreeSet<String>,
+    /// Whether a `redact` withholds results that cannot be scanned.
+    closed: bool,
+    cap: Option<u64>,
+    days: Option<u64>,
+    rates: BTreeSet<CallRate>,
+    notify: BTreeSet<NotifyTarget>,
+    justify: bool,
+}
+
+/// One obligation of each kind: every kind of finding named, the smallest size, the longest time,
+/// every receiver. Unscannable results are released only if every `redact` says so. Rates are no
+/// stricter or laxer than each other, so each stays.
 fn read_obligations(values: Vec<&Value>) -> Result<Vec<PolicyObligation>, EngineError> {
-    let mut redact = std::collections::BTreeSet::new();
-    let mut opaque = true;
-    let mut cap: Option<u64> = None;
-    for value in values {
+    let mut duties = Duties::default();
+    values.into_iter().try_for_each(|value| duties.add(value))?;
+    Ok(duties.into_list())
+}
+
+impl Duties {
+    fn add(&mut self, value: &Value) -> Result<(), EngineError> {
         let kind = value.as_object().ok().and_then(|o| o.get(&Value::from("type")));
         match text(kind.unwrap_or(&Value::Undefined), "the `type` of an obligation")? {
-            "redact" => {
-                let (kinds, allows) = read_redact(value)?;
-                opaque &= allows;
-                for kind in list(kinds, "`kinds`")? {
-                    redact.insert(text(kind, "a kind")?.to_owned());
-                }
-                if redact.is_empty()
-                    || redact.len() > KINDS_MAX
-                    || !redact.iter().all(|k| is_word(k))
-                {
-                    return Err(malformed(
-                        "the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}",
-                    ));
-                }
-            }
+            "redact" => self.add_redact(value)?,
             "cap_bytes" => {
                 let [_, bytes] = members(value, ["type", "bytes"], "`cap_bytes`")?;
                 let bytes = bytes.as_u64().map_err(|_| malformed("`bytes` is no whole number"))?;
-                cap = Some(cap.map_or(bytes, |least| least.min(bytes)));
+                self.cap = Some(self.cap.map_or(bytes, |least| least.min(bytes)));
+            }
+            "enhanced_audit" => {
+                let [_, days] = members(value, ["type", "days"], "`enhanced_audit`")?;
+                let days = whole(days, "days", PolicyObligation::DAYS_MAX)?;
+                self.days = self.days.max(Some(days));
+            }
+            "rate_limit" => {
+                let [_, calls, seconds] =
+                    members(value, ["type", "calls", "seconds"], "`rate_limit`")?;
+                let calls = whole(calls, "calls", PolicyObligation::CALLS_MAX)?;
+                let seconds = whole(seconds, "seconds", PolicyObligation::SECONDS_MAX)?;
+                self.rates.insert(CallRate { calls, seconds });
+                if self.rates.len() > PolicyObligation::RATES_MAX {
+                    return Err(malformed("more than 8 different `rate_limit` obligations"));
+                }
+            }
+            "notify" => {
+                let [_, to] = members(value, ["type", "to"], "`notify`")?;
+                let to = NotifyTarget::parse(text(to, "`to`")?);
+                let to = to.ok_or_else(|| malformed("`to` of `notify` is `owner` or `webhook`"))?;
+                self.notify.insert(to);
+            }
+            "justify" => {
+                let [_] = members(value, ["type"], "`justify`")?;
+                self.justify = true;
             }
             _ => return Err(malformed("unknown obligation")),
         }
+        Ok(())
     }
-    let redact = (!redact.is_empty())
-        .then(|| PolicyObligation::Redact { kinds: redact.into_iter().collect(), opaque });
-    Ok(redact.into_iter().chain(cap.map(|bytes| PolicyObligation::CapBytes { bytes })).collect())
+
+    fn add_redact(&mut self, value: &Value) -> Result<(), EngineError> {
+        let (kinds, allows) = read_redact(value)?;
+        self.closed |= !allows;
+        for kind in list(kinds, "`kinds`")? {
+            self.redact.insert(text(kind, "a kind")?.to_owned());
+        }
+        let fits = (1..=KINDS_MAX).contains(&self.redact.len());
+        if !fits || !self.redact.iter().all(|k| is_word(k)) {
+            return Err(malformed("the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}"));
+        }
+        Ok(())
+    }
+
+    /// In the order of entries.
+    fn into_list(self) -> Vec<PolicyObligation> {
+        let Self { redact, closed, cap, days, rates, notify, justify } = self;
+        let redact = (!redact.is_empty()).then(|| PolicyObligation::Redact {
+            kinds: redact.into_iter().collect(),
+            opaque: !closed,
+        });
+        let notify = (!notify.is_empty())
+            .then(|| PolicyObligation::Notify { to: notify.into_iter().collect() });
+        redact
+            .into_iter()
+            .chain(cap.map(|bytes| PolicyObligation::CapBytes { bytes }))
+            .chain(days.map(|days| PolicyObligation::EnhancedAudit { days }))
+            .chain(rates.into_iter().map(PolicyObligation::RateLimit))
+            .chain(notify)
+            .chain(justify.then_some(PolicyObligation::Justify))
+            .collect()
+    }
+}
+
+/// A whole number from 1 to `most`.
+fn whole(value: &Value, name: &str, most: u64) -> Result<u64, EngineError> {
+    let number = value.as_u64().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| malformed(format!("`{name}` is no whole number from 1 to {most}")))
 }
 
 /// The kinds of a `redact`, and whether it releases unscannable results.
@@ -207,6 +273,27 @@ mod tests {
             assert!(matches!(read_json(text), Err(EngineError::Document(_))), "{text}");
         }
         assert_eq!(read(&Value::Undefined, &SpeakingRules::default()), Err(EngineError::Undefined));
+    }
+
+    #[test]
+    fn other_obligations_of_one_kind_become_the_strictest_too_and_rates_all_stay() {
+        let answer = read_json(
+            r#"{"verdict":"allow","reasons":[],"obligations":[
+                {"type":"justify"},{"type":"notify","to":"webhook"},{"type":"notify","to":"owner"},
+                {"type":"enhanced_audit","days":9},{"type":"enhanced_audit","days":400},{"type":"justify"},
+                {"type":"rate_limit","calls":2,"seconds":60},{"type":"rate_limit","calls":1,"seconds":5},
+                {"type":"rate_limit","calls":2,"seconds":60}]}"#,
+        );
+        let rate = |calls, seconds| PolicyObligation::RateLimit(CallRate { calls, seconds });
+        let to = vec![NotifyTarget::Owner, NotifyTarget::Webhook];
+        let wanted = [
+            PolicyObligation::EnhancedAudit { days: 400 },
+            rate(1, 5),
+            rate(2, 60),
+            PolicyObligation::Notify { to },
+            PolicyObligation::Justify,
+        ];
+        assert_eq!(answer.unwrap().obligations, wanted);
     }
 
     #[test]

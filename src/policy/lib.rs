@@ -40,6 +40,7 @@ pub mod flow;
 mod formats;
 mod ground;
 pub mod input;
+mod justified;
 mod layout;
 pub mod lint;
 mod modified;
@@ -57,6 +58,7 @@ pub mod suggest;
 mod tar;
 pub mod testing;
 
+pub use justified::{UNJUSTIFIED, justified};
 pub use modified::weighed;
 
 /// What an engine answers about one input: already checked against the closed decision document.

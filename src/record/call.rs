@@ -9,6 +9,7 @@ use serde_with_macros::skip_serializing_none;
 use super::approval::KeyKind;
 use super::text::{HexDigest, Int, List, Nonce, TaggedDigest, Text, True};
 use crate::domain::closed::{closed, members};
+use crate::domain::decision::NotifyTarget;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::digest::Digest;
 use crate::domain::guarded::{GuardAction, Withheld};
@@ -60,15 +61,24 @@ members! {
     }
 
     /// A condition of an allow.
+    #[derive(Default)]
     #[cfg_attr(test, schemars(rename = "obligation"))]
     pub struct Obligation {
         /// `cap_bytes`: the most bytes that the result may have.
         pub bytes: Option<Int>,
+        /// `rate_limit`: the most calls within `seconds`.
+        pub calls: Option<Int>,
+        /// `enhanced_audit`: how many days the payloads of the call are kept.
+        pub days: Option<Int>,
         /// `redact`: the kinds of findings that are masked, sorted.
         pub kinds: Option<List<Text>>,
         /// `redact`: `allow` releases content that cannot be searched.
         pub opaque: Option<Release>,
-        /// `redact` or `cap_bytes`.
+        /// `rate_limit`: the time in which `calls` are counted.
+        pub seconds: Option<Int>,
+        /// `notify`: who is told, sorted.
+        pub to: Option<List<NotifyTarget>>,
+        /// `redact`, `cap_bytes`, `enhanced_audit`, `rate_limit`, `notify` or `justify`.
         pub r#type: Text,
     }
 }
@@ -338,6 +348,8 @@ pub struct Decided<S: Sort> {
     pub findings_more: Option<Int>,
     /// Digest of the rules that the firewall searched with.
     pub firewall: Option<TaggedDigest>,
+    /// Why the agent makes the call, in its own words: a claim.
+    pub justification: Option<Text<512>>,
     /// Layers of the policy bundle that decided.
     pub layers: List<Layer>,
     /// Keyed mark of a call in an incognito run.
@@ -386,6 +398,8 @@ pub struct Decision<'a> {
     pub engine: &'a str,
     /// As [`Decided::firewall`].
     pub firewall: Option<Digest>,
+    /// As [`Decided::justification`].
+    pub justification: Option<&'a str>,
     /// As [`Decided::layers`].
     pub layers: &'a [Layer],
     /// As [`Decided::mark`].
@@ -420,6 +434,7 @@ impl<S: Sort> Decided<S> {
             enforced: self.enforced,
             engine: &self.engine,
             firewall: self.firewall.map(|digest| digest.0),
+            justification: self.justification.as_ref().map(Text::as_str),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),
             obligations: &self.obligations,

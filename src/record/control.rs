@@ -38,6 +38,14 @@ closed! {
         Manifest = "manifest",
         /// One key.
         Key = "key",
+        /// The face that agents call at: `grpc`, `http`, `mcp` or `llm`.
+        Face = "face",
+        /// Every tool of a kind.
+        Kind = "kind",
+        /// Everything of one MCP server.
+        Server = "server",
+        /// One upstream of models.
+        Upstream = "upstream",
     }
 }
 

@@ -3,7 +3,7 @@
 use super::call::{self, AgentHeader, Layer, Release};
 use super::{List, TaggedDigest, Text, True};
 use crate::domain::call::{CallerAuth, DialectRequest};
-use crate::domain::decision::{LayerDigest, LayerReason, PolicyObligation};
+use crate::domain::decision::{CallRate, LayerDigest, LayerReason, PolicyObligation};
 use crate::domain::effect::AskFacts;
 
 impl From<&CallerAuth> for call::Auth {
@@ -83,18 +83,28 @@ pub fn obligations(list: &[PolicyObligation]) -> List<call::Obligation> {
 }
 
 fn obligation(obligation: &PolicyObligation) -> call::Obligation {
-    let r#type = obligation.name().into();
+    let own = call::Obligation { r#type: obligation.name().into(), ..call::Obligation::default() };
     match obligation {
         PolicyObligation::Redact { kinds, opaque } => call::Obligation {
-            bytes: None,
             kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
             opaque: opaque.then_some(Release::Allow),
-            r#type,
+            ..own
         },
         PolicyObligation::CapBytes { bytes } => {
-            let bytes = Some((*bytes).into());
-            call::Obligation { bytes, kinds: None, opaque: None, r#type }
+            call::Obligation { bytes: Some((*bytes).into()), ..own }
         }
+        PolicyObligation::EnhancedAudit { days } => {
+            call::Obligation { days: Some((*days).into()), ..own }
+        }
+        PolicyObligation::RateLimit(CallRate { calls, seconds }) => call::Obligation {
+            calls: Some((*calls).into()),
+            seconds: Some((*seconds).into()),
+            ..own
+        },
+        PolicyObligation::Notify { to } => {
+            call::Obligation { to: Some(to.iter().copied().collect()), ..own }
+        }
+        PolicyObligation::Justify => own,
     }
 }
 

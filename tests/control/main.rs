@@ -17,6 +17,7 @@ mod file;
 mod fleet;
 mod glass;
 mod kill;
+mod parts;
 mod road;
 mod selftest;
 mod stores;

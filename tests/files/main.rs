@@ -18,6 +18,7 @@ mod faults;
 mod list;
 mod names;
 mod races;
+mod read_back;
 mod rollback;
 mod steering;
 mod write;

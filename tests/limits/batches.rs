@@ -31,6 +31,7 @@ async fn execute(agent: &Agent, tool: &str, id: &str) -> pb::ExecuteToolResponse
         arguments: b"{}".to_vec(),
         call_id: id.to_owned(),
         wait_ms: 0,
+        ..pb::ExecuteToolRequest::default()
     });
     let token = format!("Bearer {}", agent.token).parse().unwrap();
     request.metadata_mut().insert("authorization", token);

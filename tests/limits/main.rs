@@ -17,6 +17,7 @@ mod again;
 mod batches;
 mod breakers;
 mod conversations;
+mod duties;
 mod floods;
 mod forgotten;
 mod models;

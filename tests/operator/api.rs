@@ -318,7 +318,7 @@ impl ApiServer {
         };
         let payloads = vec![payload(args, "args", ask.args), payload(seen, "policy_input", &input)];
         let payloads = payloads.into_iter().filter(|row| row.body.len() <= 16 * 1024).collect();
-        self.ledger.record(DraftWithPayloads { draft, payloads }).await.unwrap();
+        self.ledger.record(DraftWithPayloads { draft, payloads, is_audited: false }).await.unwrap();
         digest
     }
 

@@ -107,3 +107,30 @@ async fn fresh_payloads_are_not_due_and_an_invalid_retention_is_refused() {
     assert_ne!(ended.code, 0);
     assert!(format!("{ended:?}").contains("retention.payloads.args"), "{ended:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payloads_that_a_policy_has_kept_longer_do_not_expire_with_the_others() {
+    let keeper = Keeper::sqlite().await;
+    let rules = "package wicketgate.agent\n\nimport rego.v1\n\nallow if true\n\n\
+        obligations contains {\"type\": \"enhanced_audit\", \"days\": 30} if input.args.n == 1\n";
+    keeper.estate.bundle("1.0.1", rules, "policy");
+    keeper.grant_incognito("allowed");
+    let mut sidecar = keeper.estate.serve().await;
+    let agent = sidecar.open().await;
+    agent.call("work.do", "kept", r#"{"n":1}"#).await.unwrap();
+    agent.call("work.do", "gone", r#"{"n":2}"#).await.unwrap();
+    // Of an incognito run nothing else is stored.
+    let hidden = keeper.open_incognito().await;
+    hidden.call("work.do", "kept", r#"{"n":1}"#).await.unwrap();
+    hidden.call("work.do", "gone", r#"{"n":2}"#).await.unwrap();
+    sidecar.stop().await;
+    assert_eq!(keeper.listed(&[]).len(), 9);
+    let keep = ["args=0d", "result=0d", "policy_input=0d"].map(|term| ["--keep", term]);
+    let expire = [&["payload", "expire"], keep.concat().as_slice()].concat();
+    let dry = keeper.record(&[&expire[..], &["--dry-run"]].concat());
+    let line = "3 payloads due, 0 more on legal hold, 6 more kept by `enhanced_audit`";
+    assert!(dry.out.contains(line), "{dry:?}");
+    assert_eq!(keeper.record(&expire).code, 0);
+    let left = keeper.listed(&[]);
+    assert!(left.len() == 6 && left.iter().all(|one| one["call"] == "kept"), "{left:?}");
+}

@@ -190,6 +190,11 @@ fn an_unknown_obligation_or_an_extra_key_is_no_answer() {
     for rule in [
         r#"obligations contains {"type": "send_email"}"#,
         r#"obligations contains {"type": "cap_bytes", "bytes": 1, "also": 2}"#,
+        r#"obligations contains {"type": "rate_limit", "calls": 0, "seconds": 1}"#,
+        r#"obligations contains {"type": "rate_limit", "calls": 1}"#,
+        r#"obligations contains {"type": "enhanced_audit", "days": 3651}"#,
+        r#"obligations contains {"type": "notify", "to": "all"}"#,
+        r#"obligations contains {"type": "justify", "why": "x"}"#,
         r#"obligations contains "redact""#,
         r#"obligations contains {"type": "redact", "kinds": "email"}"#,
         r#"obligations contains {"type": "redact", "kinds": ["email"], "opaque": "deny"}"#,

@@ -355,6 +355,17 @@ const MALFORMED: [(&str, &str); 34] = [
     ),
     ("obligations contains \"redact\"", "an item is a text"),
     ("obligations contains {\"type\": \"send_email\"}", "no obligation of a known `type`"),
+    ("obligations contains {\"type\": \"rate_limit\", \"calls\": 1}", "`seconds` is missing"),
+    (
+        "obligations contains {\"type\": \"rate_limit\", \"calls\": 0, \"seconds\": 1}",
+        "is no whole number from 1 to 1000",
+    ),
+    (
+        "obligations contains {\"type\": \"enhanced_audit\", \"days\": 9999}",
+        "is no whole number from 1 to 3650",
+    ),
+    ("obligations contains {\"type\": \"notify\", \"to\": \"all\"}", "is `owner` or `webhook`"),
+    ("obligations contains {\"type\": \"justify\", \"why\": 1}", "`why` is not known here"),
     (
         "obligations contains {\"type\": \"redact\", \"kinds\": \"email\"}",
         "`kinds` are a text and no list",

@@ -130,7 +130,7 @@ async fn ask(life: &Life, run: &Arc<Run>, id: &str, args: Value) -> String {
         tool: "t.write".into(),
         arguments: args.to_string().into_bytes(),
         call_id: id.into(),
-        traceparent: None,
+        ..CallRequest::default()
     };
     match life.road.execute(run, request).await {
         Ok(_) => "ok".into(),

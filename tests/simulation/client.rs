@@ -500,7 +500,7 @@ pub fn request(dice: &mut Dice, id: String) -> CallRequest {
         tool: tool.into(),
         arguments: args.to_string().into_bytes(),
         call_id: id,
-        traceparent: None,
+        ..CallRequest::default()
     }
 }
 

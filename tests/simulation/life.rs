@@ -316,7 +316,7 @@ async fn all_is_well(world: &World, life: &Life) {
             tool: tool.into(),
             arguments: args.to_string().into_bytes(),
             call_id: format!("well-{at}"),
-            traceparent: None,
+            ..CallRequest::default()
         };
         for _ in 0..2 {
             let word = match world.ask(life, &known, &request, None).await {
@@ -347,7 +347,7 @@ async fn stops_well(world: &World, life: &Life, known: &Known) {
         tool: tool.into(),
         arguments: args.to_string().into_bytes(),
         call_id: id.into(),
-        traceparent: None,
+        ..CallRequest::default()
     };
     let soon = Duration::from_millis(50);
     let cases = [

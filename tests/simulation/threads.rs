@@ -41,7 +41,7 @@ async fn call(world: &World, life: &Life, thread: &Thread, id: &str, args: Value
         tool: "t.read".into(),
         arguments: args.to_string().into_bytes(),
         call_id: id.into(),
-        traceparent: None,
+        ..CallRequest::default()
     };
     match life.road.execute(&run, request).await {
         Ok(_) => "ok".into(),
@@ -277,7 +277,7 @@ fn an_explicitly_opened_run_stays_open_while_it_receives_calls() {
                 tool: "t.read".into(),
                 arguments: b"{}".to_vec(),
                 call_id: format!("c{n}"),
-                traceparent: None,
+                ..CallRequest::default()
             };
             assert!(matches!(world.ask(&life, &known, &request, None).await, Some(Ok(_))));
         }

@@ -110,7 +110,7 @@ fn an_approval_is_void_once_the_gate_would_mask_what_was_approved() {
             tool: "t.read".into(),
             arguments: format!(r#"{{"policy":"hold","say":"{secret}"}}"#).into_bytes(),
             call_id: "c".into(),
-            traceparent: None,
+            ..CallRequest::default()
         };
         let held = life.road.execute(&run, request()).await.unwrap_err();
         assert_eq!(held.code.as_str(), "call.held");
@@ -134,7 +134,7 @@ fn a_call_runs_on_the_executor_that_prepared_it() {
             tool: "t.read".into(),
             arguments: b"{}".to_vec(),
             call_id: "c".into(),
-            traceparent: None,
+            ..CallRequest::default()
         };
         let (answer, ()) = tokio::join!(life.road.execute(&run, request), async {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -252,7 +252,7 @@ fn a_decision_is_recorded_under_the_bundle_that_made_it() {
             tool: "t.read".into(),
             arguments: format!(r#"{{"text":"{}"}}"#, "x".repeat(20_000)).into_bytes(),
             call_id: "c".into(),
-            traceparent: None,
+            ..CallRequest::default()
         };
         let (_answer, activated) = tokio::join!(life.road.execute(&run, request), async {
             tokio::time::sleep(Duration::from_millis(1)).await;

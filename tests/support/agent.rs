@@ -146,8 +146,24 @@ impl Agent {
             arguments: args.to_vec(),
             call_id: id.to_owned(),
             wait_ms: 0,
+            ..pb::ExecuteToolRequest::default()
         };
         let answer = self.gate.clone().execute_tool(self.with(request)).await?.into_inner();
+        self.receipts.keep(answer.receipt.as_ref());
+        Ok(inline(answer.result))
+    }
+
+    /// One call with the agent's reason for it.
+    pub async fn justified(&self, tool: &str, id: &str, why: &str) -> Result<String, Refused> {
+        let request = pb::ExecuteToolRequest {
+            tool: tool.to_owned(),
+            arguments: b"{}".to_vec(),
+            call_id: id.to_owned(),
+            justification: why.to_owned(),
+            ..pb::ExecuteToolRequest::default()
+        };
+        let answer = self.gate.clone().execute_tool(self.with(request)).await;
+        let answer = answer.map_err(|status| Refused::of(&status))?.into_inner();
         self.receipts.keep(answer.receipt.as_ref());
         Ok(inline(answer.result))
     }
@@ -180,6 +196,7 @@ impl Agent {
             arguments: b"{}".to_vec(),
             call_id: id.to_owned(),
             wait_ms: 0,
+            ..pb::ExecuteToolRequest::default()
         };
         let answer = self.gate.clone().execute_tool(self.with(request)).await.unwrap().into_inner();
         self.receipts.keep(answer.receipt.as_ref());

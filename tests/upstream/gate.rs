@@ -75,6 +75,7 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             dedupe: None,
             roles: wicketgate::domain::taint::ToolRoles::default(),
             stated: wicketgate::catalog::roles::StatedRoles::default(),
+            read_back: None,
             shown: None,
             definition: Digest::of(&[name.as_bytes()]),
         }
@@ -126,6 +127,7 @@ impl Gate {
             tool: tool.to_owned(),
             arguments: arguments.to_string().into_bytes(),
             traceparent: traceparent.map(str::to_owned),
+            ..CallRequest::default()
         };
         match self.road.execute(&run, request).await {
             Ok(released) => Ok(String::from_utf8(released.result().to_vec()).unwrap()),

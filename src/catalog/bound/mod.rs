@@ -171,6 +171,7 @@ fn effective(server: &Server, own: &str) -> Effective {
         cost_micro_usd: notes.cost_micro_usd,
         dedupe: notes.dedupe,
         roles: notes.roles,
+        read_back: None,
     }
 }
 
@@ -199,6 +200,7 @@ fn tool(server: &Arc<Server>, pinned: Pinned, signers: &Arc<[String]>) -> Bindin
         result_bytes_max: server.result_bytes_max,
         cost_micro_usd: effective.cost_micro_usd,
         dedupe: effective.dedupe,
+        read_back: None,
         shown: Some(shown.into()),
     }
 }
@@ -234,6 +236,7 @@ fn methods(server: &Arc<Server>, locked: &LockedServer, signers: &Arc<[String]>)
             result_bytes_max: server.result_bytes_max,
             cost_micro_usd: effective.cost_micro_usd,
             dedupe: effective.dedupe,
+            read_back: None,
             shown: None,
         })
     });

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use zeroize::Zeroizing;
@@ -12,6 +13,7 @@ use zeroize::Zeroizing;
 use super::binding::Binding;
 use super::config::Config;
 use super::definition::{self, Effective};
+use super::read_back::{self, ReadBack};
 use super::roles::StatedRoles;
 use super::schema::{SCHEMA_BYTES_MAX, Schema};
 use super::{ConfigError, Kind, Problems, Tool, configurable};
@@ -177,6 +179,7 @@ impl Config {
             };
             all.push(Checked { name: tool.name.clone(), kind: tool.kind.clone(), checked });
         }
+        read_back::check_all(&mut all);
         all
     }
 
@@ -310,9 +313,12 @@ fn binding(
     let cost_micro_usd = problems.take(&format!("{at}.cost_micro_usd"), cost(tool.cost_micro_usd));
     let dedupe = problems.take(&format!("{at}.dedupe_ms"), dedupe(tool.dedupe_ms));
     let roles = StatedRoles::read(tool.taint.as_ref(), at, problems);
+    let read_back = tool.read_back.as_ref().map(ReadBack::of).transpose();
+    let read_back = problems.take(&format!("{at}.read_back"), read_back);
     let (name, (schema, kind)) = (name?, checked?);
     let (tier, timeout_ms, result_bytes_max, cost_micro_usd, dedupe) =
         (tier?, timeout?, bytes?, cost_micro_usd?, dedupe?);
+    let read_back = read_back?.map(Arc::new);
     let shown = definition::shown(&name, &tool.description, &schema);
     let effective = Effective {
         tier,
@@ -323,6 +329,7 @@ fn binding(
         cost_micro_usd,
         dedupe,
         roles,
+        read_back: read_back.clone(),
     };
     Some(Binding {
         definition: effective.digest(&shown, &kind),
@@ -340,6 +347,7 @@ fn binding(
         result_bytes_max,
         cost_micro_usd,
         dedupe,
+        read_back,
     })
 }
 

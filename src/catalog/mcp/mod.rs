@@ -92,6 +92,8 @@ pub const OWN: &str = "wicketgate.dev/";
 
 /// `_meta` of a result: where the ledger records its outcome.
 pub const META_RECEIPT: &str = "wicketgate.dev/receipt";
+/// `_meta` of a request: why the agent makes the call, in its own words.
+pub const META_JUSTIFICATION: &str = "wicketgate.dev/justification";
 /// `_meta` of a result: the call's id.
 pub const META_CALL: &str = "wicketgate.dev/call";
 /// `_meta` of a recorded result: the notifications the server sent while it worked, in order.

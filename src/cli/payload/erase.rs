@@ -12,15 +12,17 @@ use crate::approval::order::{OrderKind, OrderStatement};
 use crate::cli::api::Api;
 use crate::cli::api::remote;
 use crate::cli::recorder::{FleetArgs, Recording};
-use crate::cli::{Exit, print_facts, sign, write_new};
+use crate::cli::{Exit, present, print_facts, sign, write_new};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Config;
 use crate::crypto::keys::SecretKey;
 use crate::domain::digest::Digest;
 use crate::domain::plural::many;
+use crate::domain::time::Timestamp;
 use crate::evidence::erasure::{ErasureRequest, ErasureStore, RecordedErasure, Wanted};
 use crate::evidence::receipt::{self, ReceiptNotes};
-use crate::ledger::retention::{BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
+use crate::ledger::retention::{self, BACKUP_DAYS, Clocks, Grounds, Residue, Warrant};
+use crate::ledger::store::LedgerReader;
 use crate::operator::api::requests::Erasure;
 
 /// What was done.
@@ -167,6 +169,7 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
             wanted.entry(chain.chain).or_default().insert(kept.commitment);
         }
     }
+    let audited = keep_audited(ledger.reader.as_ref(), &mut wanted, now).await?;
     let records = erasures.records().await.map_err(refused)?;
     let mut held = 0_usize;
     for (chain, list) in &mut wanted {
@@ -179,8 +182,13 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     }
     wanted.retain(|_, list| !list.is_empty());
     let due: usize = wanted.values().map(BTreeSet::len).sum();
-    let line = format!("{} due, {held} more on legal hold", many(due, "payload"));
-    print_facts(json!({"due": due, "held": held}), line);
+    let kept = match audited {
+        0 => String::new(),
+        kept => format!(", {kept} more kept by `enhanced_audit`"),
+    };
+    let line = format!("{} due, {held} more on legal hold{kept}", many(due, "payload"));
+    let kept = (audited > 0).then_some(audited);
+    print_facts(present(json!({"due": due, "held": held, "audited": kept})), line);
     if command.dry_run {
         return Ok(Exit::Ok);
     }
@@ -201,6 +209,22 @@ pub async fn expire(command: &Expire) -> Result<Exit, Failure> {
     let recording = prepare(&command.access.source, &command.fleet).await?;
     let done = recorded(&erasures, recording, &wanted, &grounds).await?;
     finish(&ledger, &command.after, &done).await
+}
+
+/// Takes out what a policy has kept longer, and counts it.
+async fn keep_audited(
+    reader: &dyn LedgerReader,
+    wanted: &mut Wanted,
+    now: Timestamp,
+) -> Result<usize, Failure> {
+    let mut count = 0_usize;
+    for (chain, list) in wanted {
+        let kept = retention::audited(reader, chain).await.map_err(Failure::unverifiable)?;
+        let before = list.len();
+        list.retain(|c| kept.get(c).is_none_or(|until| *until <= now));
+        count = count.saturating_add(before.saturating_sub(list.len()));
+    }
+    Ok(count)
 }
 
 async fn prepare(
@@ -227,7 +251,7 @@ async fn recorded(
     Ok(ErasureReport { recorded, deleted })
 }
 
-fn backups(after: &EraseFollowUp, config: Option<&Config>) -> crate::domain::time::Timestamp {
+fn backups(after: &EraseFollowUp, config: Option<&Config>) -> Timestamp {
     let days = std::time::Duration::from_secs(BACKUP_DAYS * 24 * 60 * 60);
     let configured = config.map(|config| config.retention.backups());
     SystemClock::new().now().plus(after.backups.or(configured).unwrap_or(days))

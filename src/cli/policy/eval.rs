@@ -11,12 +11,13 @@ use crate::cli::{
     BundleError, Cause, Exit, Failure, ended, present, reader, report, runtime, say, say_json,
 };
 use crate::domain::canonical;
-use crate::domain::decision::{LayerReason, PolicyObligation, Verdict};
+use crate::domain::decision::{LayerReason, Verdict};
 use crate::domain::json::{self, Json, Limits};
 use crate::policy::bundle::Bundle;
 use crate::policy::explain::{Explained, explain};
 use crate::policy::rego::{DEADLINE, RegoEngine};
 use crate::policy::{Answer, PolicyEngine as _};
+use crate::record::decided;
 
 /// `policy eval`.
 #[derive(clap::Args, Debug)]
@@ -127,11 +128,8 @@ fn print(answer: &Answer, explained: Option<&Explained>) {
     for reason in &answer.reasons {
         say(format!("  {}: {} ({})", reason.detail, reason.message, reason.rule));
     }
-    for obligation in &answer.obligations {
-        say(format!(
-            "  obligation: {}",
-            canonical::text(&Json::from(obligation_facts(obligation)))
-        ));
+    for obligation in &obligation_facts(answer) {
+        say(format!("  obligation: {}", canonical::text(obligation)));
     }
     if let Some(explained) = explained {
         say("");
@@ -143,7 +141,7 @@ fn facts(answer: &Answer, bundle: &Bundle, explained: Option<&Explained>) -> Val
     let reason = |reason: &LayerReason| json!({"code": reason.detail, "message": reason.message, "rule": reason.rule});
     present(json!({
         "enforced": answer.enforced,
-        "obligations": answer.obligations.iter().map(obligation_facts).collect::<Vec<_>>(),
+        "obligations": obligation_facts(answer),
         "policy": bundle.digest().prefixed(),
         "reasons": answer.reasons.iter().map(reason).collect::<Vec<_>>(),
         "verdict": answer.verdict,
@@ -151,11 +149,7 @@ fn facts(answer: &Answer, bundle: &Bundle, explained: Option<&Explained>) -> Val
     }))
 }
 
-fn obligation_facts(obligation: &PolicyObligation) -> Value {
-    match obligation {
-        PolicyObligation::Redact { kinds, opaque } => {
-            present(json!({"kinds": kinds, "type": "redact", "opaque": opaque.then_some("allow")}))
-        }
-        PolicyObligation::CapBytes { bytes } => json!({"bytes": bytes, "type": "cap_bytes"}),
-    }
+/// The obligations, as an entry records them.
+fn obligation_facts(answer: &Answer) -> Vec<Json> {
+    decided::obligations(&answer.obligations).iter().map(Json::of).collect()
 }

@@ -93,6 +93,7 @@ impl DemoAgent {
             arguments: arguments.to_string().into_bytes(),
             call_id: id.to_owned(),
             wait_ms: 0,
+            ..ExecuteToolRequest::default()
         });
         match self.gate.execute_tool(request).await {
             Ok(answer) => {

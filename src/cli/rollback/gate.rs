@@ -97,6 +97,7 @@ impl OperatorRun {
             arguments: arguments.to_string().into_bytes(),
             call_id: id.to_owned(),
             wait_ms: 0,
+            ..ExecuteToolRequest::default()
         });
         match self.gate.execute_tool(request).await {
             Ok(answer) => GateAnswer::Ran(answer.into_inner().receipt.map_or(0, |r| r.seq)),

@@ -9,18 +9,18 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::error::LookupError;
 use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, block_on, launch, replay, run as lookup, say, wait};
 use crate::catalog::binding::{Kind, Root};
 use crate::config::{self, Config};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
+use crate::ledger::undo::{self, Decision, Undo};
 use crate::operator::visible;
 use gate::{GateAnswer, OperatorRun};
-use plan::{Decision, Undo};
 
 pub(super) mod gate;
-mod plan;
 
 /// The label of the run: the id of the run it undoes.
 const LABEL: &str = "rollback_of";
@@ -143,7 +143,8 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
     };
     let reader = reader::open_reader(&source).await?;
     let vault = config.vault().map_err(Failure::config)?;
-    let undo = plan::of_run(reader.as_ref(), vault.as_deref(), &command.run).await?;
+    let undo = undo::of_run(reader.as_ref(), vault.as_deref(), &command.run).await;
+    let undo = undo.map_err(unknown)?;
     let mut outcomes = Vec::new();
     let mut wanted = Vec::new();
     // The last written first.
@@ -172,6 +173,15 @@ async fn rollback(command: &Rollback) -> Result<Exit, Failure> {
     let fine =
         |one: &FileOutcome| matches!(one.outcome, "restored" | "unchanged" | "would_restore");
     Ok(if outcomes.iter().all(fine) { Exit::Ok } else { Exit::Invalid })
+}
+
+fn unknown(error: undo::Error) -> Failure {
+    match error {
+        undo::Error::NoRun(run) => Failure::usage(LookupError::Run(run)),
+        undo::Error::Store(error) => error.into(),
+        undo::Error::Entry(error) => Failure::unverifiable(error),
+        error @ undo::Error::Unfinished(_) => Failure::invalid(error),
+    }
 }
 
 /// The root of each tool that writes, by the tool's name.

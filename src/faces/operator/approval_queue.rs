@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::alerts;
 use super::live::{self, FreshEvents, LiveEvent, RunFeed};
 use super::view::Approved;
+use crate::domain::decision::NotifyTarget;
 use crate::domain::digest::{Digest, call_digest};
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
@@ -27,6 +28,8 @@ const BATCH: u32 = 512;
 const HISTORY: u32 = 64;
 /// Changes of health that are kept of one chain.
 const CHANGES_MAX: usize = 100;
+/// Decisions that a policy reports, of one chain at most.
+const REPORTED_MAX: usize = 256;
 
 /// Alerts that are kept of one chain.
 const ALERTS_MAX: u32 = 256;
@@ -51,6 +54,8 @@ pub struct Chain {
     /// Changes of its gate's health that were read, the oldest first.
     pub health: VecDeque<(Timestamp, HealthChanged)>,
     alerts: VecDeque<RaisedAlert>,
+    /// Decisions that a policy reports, the oldest first.
+    pub reported: VecDeque<ReportedDecision>,
     next: Seq,
 }
 
@@ -65,6 +70,17 @@ pub struct RaisedAlert {
     pub seq: Seq,
     /// What it says.
     pub alert: AlertRaised,
+}
+
+/// A decision that a policy reports (`notify`).
+#[derive(Debug)]
+pub struct ReportedDecision {
+    /// Its entry.
+    pub entry: Entry,
+    /// The agent of its run, and the version of the manifest.
+    pub agent: (String, String),
+    /// The receivers.
+    pub to: Vec<NotifyTarget>,
 }
 
 /// One open run.
@@ -241,6 +257,7 @@ impl Chain {
             runs: BTreeMap::new(),
             health: VecDeque::new(),
             alerts: alerts::newest(reader, row, ALERTS_MAX).await?.into(),
+            reported: VecDeque::new(),
             next: row.head.size,
         };
         let from = row.head.size.saturating_sub(HISTORY.into());
@@ -308,7 +325,14 @@ impl Chain {
         let run = self.runs.get_mut(&id).filter(|run| seq > run.last)?;
         run.last = seq;
         let event = run.feed.event(&entry);
+        let reported = run.reported(&entry);
         run.apply(entry);
+        if let Some(reported) = reported {
+            if self.reported.len() >= REPORTED_MAX {
+                self.reported.pop_front();
+            }
+            self.reported.push_back(reported);
+        }
         event
     }
 
@@ -347,6 +371,15 @@ impl Run {
     fn of(opened: RunOpened, at: Timestamp) -> Self {
         let (calls, held, feed) = (Calls::default(), BTreeMap::new(), RunFeed::default());
         Self { opened, at, calls, held, feed, last: 0 }
+    }
+
+    /// The decision, if a policy reports it.
+    fn reported(&self, entry: &Entry) -> Option<ReportedDecision> {
+        let decision = entry.draft.body.decision()?;
+        let lists = decision.obligations.iter().filter_map(|obligation| obligation.to.as_ref());
+        let to: Vec<NotifyTarget> = lists.flat_map(|list| list.iter().copied()).collect();
+        let agent = (self.opened.agent.to_string(), self.opened.version.to_string());
+        (!to.is_empty()).then(|| ReportedDecision { entry: entry.clone(), agent, to })
     }
 
     fn apply(&mut self, entry: Entry) {

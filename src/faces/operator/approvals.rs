@@ -394,7 +394,7 @@ fn find(open_runs: &OpenRuns, run: &RunId, call: &CallId) -> Option<HeldMatch> {
             .asked_by
             .as_ref()
             .map(|by| Approved::by(&by.subject, &by.key, by.origin.as_deref())),
-        claims: claims(open),
+        claims: claims(open, hold),
         headers: held.asked_in.iter().flat_map(headers).collect(),
         earlier: None,
         read_before: held.taint.as_ref().map(ReadBefore::from),
@@ -417,11 +417,14 @@ fn headers(form: &record::call::AskedIn) -> Vec<Claim> {
     all.map(|one| Claim { name: one.name.to_string(), value: one.value.to_string() }).collect()
 }
 
-/// The agent's own claims from the opening of the run.
-fn claims(run: &Run) -> Vec<Claim> {
+/// The agent's own claims: its reason for the call, and those from the opening of the run.
+fn claims(run: &Run, hold: &Hold) -> Vec<Claim> {
     let label =
         |one: &Setting| Claim { name: format!("label {}", one.k), value: one.v.to_string() };
-    let mut claims: Vec<Claim> = run.opened.labels.iter().map(label).collect();
+    let why = hold.held.justification.as_ref();
+    let why = why.map(|text| Claim { name: "reason".to_owned(), value: text.to_string() });
+    let mut claims: Vec<Claim> = why.into_iter().collect();
+    claims.extend(run.opened.labels.iter().map(label));
     let model = &run.opened.model;
     if !model.is_empty() {
         claims.push(Claim { name: "model".to_owned(), value: model.to_string() });

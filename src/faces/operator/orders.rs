@@ -118,17 +118,16 @@ impl OperatorApi {
                 "reinstating needs a signed order: use `wicketgate control reinstate`, or POST /v1/control/reinstate",
             ));
         }
-        let target = Target::parse(target, name).ok_or_else(|| {
-            wrong("`target` must be all, agent, run, tool, manifest or key, and `name` must fit it")
-        })?;
+        let target = Target::parse(target, name).ok_or_else(|| wrong(Target::EXPECTED))?;
+        if target.is_part() && action != control::Action::Suspend {
+            return Err(wrong("a part of the gate is only suspended: what runs there goes on"));
+        }
         if reason.trim().is_empty() {
             return Err(wrong("write in `reason` why the target is stopped"));
         }
         let expires = expires.as_ref().map(|text| {
             let at = Timestamp::parse(text).filter(|at| *at > self.clock.now());
-            at.ok_or_else(|| {
-                wrong("`expires` must be a time in the future, such as 2026-11-21T20:05:03.123Z")
-            })
+            at.ok_or_else(|| wrong("`expires` must be a time in the future (RFC 3339)"))
         });
         let order = Order::Switch { action, target };
         self.order(&request.who, &order, (reason, expires.transpose()?), None).await

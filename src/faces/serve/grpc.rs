@@ -142,8 +142,11 @@ impl GateService for Gate {
     ) -> Result<Response<pb::ExecuteToolResponse>, Status> {
         let run = self.run(&request)?;
         let traceparent = traceparent(request.metadata().as_ref());
-        let pb::ExecuteToolRequest { tool, arguments, call_id, wait_ms } = request.into_inner();
-        let call = CallRequest { tool, arguments, call_id, traceparent };
+        let pb::ExecuteToolRequest { tool, arguments, call_id, wait_ms, justification } =
+            request.into_inner();
+        let justification = Some(justification);
+        let face = Some(Face::Grpc);
+        let call = CallRequest { tool, arguments, call_id, traceparent, justification, face };
         let released = self.api.execute(&run, call, wait_ms).await?;
         let receipt = released.receipt().clone();
         Ok(stamped(convert::released(released), &receipt))

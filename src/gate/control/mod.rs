@@ -11,8 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::approval::break_glass::SignedBreakGlass;
 use crate::approval::{SignedApproval as Word, is_nonce};
 use crate::domain::digest::Digest;
+use crate::domain::effect::ToolKind;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::json::Json;
+use crate::domain::tier::Face;
 use crate::domain::time::Timestamp;
 use crate::ledger::store::StoreError;
 use crate::record::{self, control::TargetKind};
@@ -44,10 +46,37 @@ pub enum Target {
     Manifest(Digest),
     /// A key by its id: of a manifest, a policy or an approver.
     Key(String),
+    /// The face that agents call at.
+    Face(Face),
+    /// Every tool of a kind.
+    Kind(ToolKind),
+    /// Everything of an MCP server, by its name in the configuration.
+    Server(String),
+    /// An upstream of models, by its name in the configuration. Others are asked in its place.
+    Upstream(String),
 }
 
 impl Target {
-    /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+    /// What is wrong with what [`Self::parse`] does not read.
+    pub const EXPECTED: &'static str = "`target` must be all, agent, run, tool, manifest, key, face, kind, server or \
+                                        upstream, and `name` must fit it";
+
+    /// Whether it is a part of the gate that is switched off and on. What runs there goes on, so it is
+    /// only suspended.
+    #[must_use]
+    pub const fn is_part(&self) -> bool {
+        match self {
+            Self::Face(_) | Self::Kind(_) | Self::Server(_) | Self::Upstream(_) => true,
+            Self::All
+            | Self::Agent(_)
+            | Self::Run(_)
+            | Self::Tool(_)
+            | Self::Manifest(_)
+            | Self::Key(_) => false,
+        }
+    }
+
+    /// `all`, `agent`, `run`, …
     pub const fn kind(&self) -> &'static str {
         self.recorded().as_str()
     }
@@ -62,6 +91,10 @@ impl Target {
             Self::Tool(_) => TargetKind::Tool,
             Self::Manifest(_) => TargetKind::Manifest,
             Self::Key(_) => TargetKind::Key,
+            Self::Face(_) => TargetKind::Face,
+            Self::Kind(_) => TargetKind::Kind,
+            Self::Server(_) => TargetKind::Server,
+            Self::Upstream(_) => TargetKind::Upstream,
         }
     }
 
@@ -69,7 +102,11 @@ impl Target {
     pub fn name(&self) -> String {
         match self {
             Self::All => String::new(),
-            Self::Agent(name) | Self::Key(name) => name.clone(),
+            Self::Agent(name) | Self::Key(name) | Self::Server(name) | Self::Upstream(name) => {
+                name.clone()
+            }
+            Self::Face(face) => face.to_string(),
+            Self::Kind(kind) => kind.to_string(),
             Self::Run(run) => run.to_string(),
             Self::Tool(tool) => tool.to_string(),
             Self::Manifest(digest) => digest.prefixed(),
@@ -87,6 +124,10 @@ impl Target {
             "tool" => ToolName::parse(name).map(Self::Tool),
             "manifest" => name.strip_prefix("sha256:").and_then(Digest::parse).map(Self::Manifest),
             "key" => named().map(Self::Key),
+            "face" => Face::parse(name).map(Self::Face),
+            "kind" => ToolKind::parse(name).map(Self::Kind),
+            "server" => named().map(Self::Server),
+            "upstream" => named().map(Self::Upstream),
             _ => None,
         }
     }
@@ -457,6 +498,10 @@ mod tests {
             Target::All,
             Target::Agent("reviewer".into()),
             Target::Run(run),
+            Target::Face(Face::Mcp),
+            Target::Kind(ToolKind::Sql),
+            Target::Server("github".into()),
+            Target::Upstream("openai".into()),
             Target::Tool(ToolName::parse("repo.read_file").unwrap()),
             Target::Manifest(Digest::of(&[b"m"])),
             Target::Key("k".into()),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::fork::RecordedAnswer;
+use super::rates;
 use crate::domain::code::{Code, held};
-use crate::domain::decision::LayerReason;
+use crate::domain::decision::{LayerReason, RATE_LIMITED};
 use crate::domain::id::CallId;
 use crate::domain::outcome::{FailureClass, Outcome, SIMULATED};
 use crate::domain::time::Timestamp;
@@ -84,6 +85,7 @@ fn free_again(reasons: &[LayerReason]) -> Option<Duration> {
         // A call leaves the one-minute window after at most a minute.
         "limit.calls_per_minute" => Some(Duration::from_secs(60)),
         "limit.concurrency" => Some(Duration::from_secs(1)),
+        RATE_LIMITED => rates::wait_in(reason),
         _ => None,
     };
     let waits: Option<Vec<Duration>> = reasons.iter().map(wait).collect();
@@ -240,7 +242,8 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
                 | FailureClass::Protocol
                 | FailureClass::Changed
                 | FailureClass::Opaque
-                | FailureClass::Withheld => message,
+                | FailureClass::Withheld
+                | FailureClass::Unverified => message,
             };
             Err(Fault::new(code, message).detail(class.as_str()).about(&call).at(&receipt))
         }

@@ -26,6 +26,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::sent::SentJson;
+use crate::domain::tier::Face;
 use crate::domain::time::Timestamp;
 use crate::judge::{OTHER_KEY, REFUSED, Resumed};
 use crate::ledger::hold::HeldCall;
@@ -431,7 +432,10 @@ impl Road {
             }
             None => ToolCall::parse(asking, tool, sent).ok()?,
         };
-        (call.canonical() == hold.args).then_some(call)
+        // Of the other faces no entry says which one it was.
+        let is_of_models = hold.asked_in.is_some() || tool.starts_with(client::PREFIX);
+        let call = call.at(is_of_models.then_some(Face::Llm));
+        (call.canonical() == hold.args).then(|| call.justified(hold.justification.clone()))
     }
 }
 

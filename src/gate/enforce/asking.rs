@@ -173,7 +173,8 @@ impl Road {
         };
         let asking = run.origin(id, traceparent);
         let named = (read.tool.as_str(), read.reading.sent().clone());
-        self.call_of_request(run, asking, named, in_dialect).map_err(|error| unread(&error))
+        let call = self.call_of_request(run, asking, named, in_dialect);
+        call.map(|call| call.at(Some(Face::Llm))).map_err(|error| unread(&error))
     }
 
     /// Reads the request, finds its tool and compares it with the manifest.

@@ -205,7 +205,14 @@ impl Road {
                     run.reinstate();
                 }
             }
-            Target::All | Target::Tool(_) | Target::Manifest(_) | Target::Key(_) => {}
+            Target::All
+            | Target::Tool(_)
+            | Target::Manifest(_)
+            | Target::Key(_)
+            | Target::Face(_)
+            | Target::Kind(_)
+            | Target::Server(_)
+            | Target::Upstream(_) => {}
         }
     }
 }

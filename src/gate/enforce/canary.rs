@@ -133,7 +133,7 @@ impl Road {
         let open = |manifest: &&Arc<Manifest>| {
             manifest.not_before <= now
                 && now < manifest.not_after
-                && self.stopped_opening(manifest, None).is_none()
+                && self.stopped_opening(manifest, None, None).is_none()
         };
         let Some(manifest) = manifests.iter().find(open) else {
             return not_tried("no agent may open a run");

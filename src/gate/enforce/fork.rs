@@ -21,7 +21,6 @@ use crate::domain::outcome::Outcome;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
-use crate::tool::Cancel;
 
 /// The origin of a forked run, as its opening states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,7 +101,7 @@ impl Road {
         if known || over {
             return None;
         }
-        let mut against = self.stopped(run, call.tool(), &Cancel::default());
+        let mut against: Vec<LayerReason> = self.stopped_answer(run, call).into_iter().collect();
         against.extend(suspended.then(|| {
             LayerReason::effect_refused("replay", "replay.suspended", "the run was suspended")
         }));

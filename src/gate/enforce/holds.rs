@@ -15,7 +15,10 @@ use super::tasks::Tasks;
 use crate::approval::approvers::Purpose;
 use crate::approval::{ApprovalRefusal, RefusalReason};
 use crate::clock::Clock;
+use crate::domain::code::Code;
+use crate::domain::decision::LayerReason;
 use crate::domain::id::CallId;
+use crate::domain::plural::many;
 use crate::domain::time::Timestamp;
 use crate::ledger::hold::HeldCall;
 use crate::ledger::{self, Ledger, closing};
@@ -130,5 +133,38 @@ impl Holds {
                 run.unheld(&call);
             }
         });
+    }
+}
+
+impl Run {
+    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`:
+    /// whether the limit over all runs has space.
+    pub(super) fn hold_place(
+        &self,
+        call: &CallId,
+        most: usize,
+        capacity: bool,
+    ) -> Option<LayerReason> {
+        let mut state = self.state.lock();
+        let held = state.held.saturating_add(state.holding.len());
+        if held < most && capacity {
+            state.holding.insert(call.clone());
+            return None;
+        }
+        let message = match capacity {
+            true => {
+                format!(
+                    "this run has {}, and may have no more than {most}",
+                    many(held, "held call")
+                )
+            }
+            false => "too many calls wait for an approval".to_owned(),
+        };
+        Some(LayerReason {
+            code: Code::LimitExceeded,
+            detail: "limit.pending".into(),
+            message,
+            rule: "approvals.pending".into(),
+        })
     }
 }

@@ -10,13 +10,13 @@ use super::{Road, Trip};
 use crate::approval::PasskeyScope;
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
-use crate::domain::decision::{Course, LayerReason};
+use crate::domain::decision::{Course, LayerReason, PolicyObligation};
 use crate::domain::effect::ToolKind;
-use crate::domain::id::ToolName;
+use crate::domain::id::CallId;
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Direction;
-use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, Resumed, judge};
+use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, RateCapacity, Resumed, judge};
 use crate::limits::shares;
 use crate::policy::PolicyEngine;
 use crate::policy::input::AgentFacts;
@@ -47,9 +47,11 @@ impl Road {
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
-        let mut against = self.against(&run, &tool, &cancel);
+        let mut against = self.against(&run, &prepared, &cancel);
         facts.taint = self.taint_of(&run, &prepared);
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
+        // WHY: in a replay calls follow each other at another pace, and the recording says what was one too many.
+        let is_live = recorded.is_none();
         match recorded {
             None => {
                 against.extend(Resumed::masked_since(resumed.as_ref(), &prepared, &refusals));
@@ -65,15 +67,13 @@ impl Road {
                 break_glass = step.break_glass;
             }
         }
-        let (settings, road) = (&self.settings, Arc::clone(self));
-        let (hold, apart) = (settings.hold, settings.judge_apart && prepared.is_ready());
-        let (most, all) = (settings.pending_max, settings.pending_all_max);
+        let (road, hold) = (Arc::clone(self), self.settings.hold);
+        let apart = self.settings.judge_apart && prepared.is_ready();
         let judging = move || {
             let id = prepared.call().id().clone();
-            // Evaluated only for a call that is about to be held, because it visits every open run.
-            let capacity = || {
-                let (agents, held) = (road.in_force.agents(), road.runs.held_by());
-                run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
+            let capacity = || road.hold_place(&run, &id);
+            let rates = |duties: &[PolicyObligation]| {
+                is_live.then(|| run.take_rate((&tool, &id), duties, now))?
             };
             let criteria = Criteria {
                 engine: engine.as_ref(),
@@ -84,6 +84,7 @@ impl Road {
                 hold,
                 kept: !run.incognito,
                 room: HoldCapacity(&capacity),
+                rates: RateCapacity(&rates),
                 resumed,
                 break_glass,
                 asked_by,
@@ -91,15 +92,13 @@ impl Road {
                 passkeys,
             };
             let began = road.clock.monotonic();
-            let judged = judge_messages(&criteria, prepared);
-            road.counted(&judged, road.clock.monotonic().saturating_sub(began));
-            judged
+            road.counted(judge_messages(&criteria, prepared), began)
         };
         let judging = async {
-            if !apart {
-                return judging();
+            match apart {
+                false => judging(),
+                true => self.in_force.evaluation.evaluate(&self.clock, judging).await,
             }
-            self.in_force.evaluation.evaluate(&self.clock, judging).await
         };
         let judged = self.timed(&span, Stage::Judge, judging).await;
         self.noted(judged)
@@ -108,11 +107,22 @@ impl Road {
     /// Tells a replay of the decision, and operators of a call that went ahead by break-glass.
     fn noted(&self, judged: Judged) -> Judged {
         self.replaying.judged(&judged);
+        self.broke_glass(&judged);
+        judged
+    }
+
+    /// Reserves a place among the held calls, or says why there is none. It visits every open run.
+    fn hold_place(&self, run: &super::Run, call: &CallId) -> Option<LayerReason> {
+        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
+        let (agents, held) = (self.in_force.agents(), self.runs.held_by());
+        run.hold_place(call, most, shares::may(all, agents, &held, &run.opener.name))
+    }
+
+    fn broke_glass(&self, judged: &Judged) {
         if let Some(open) = judged.break_glass().filter(|_| !self.replaying.is_whole()) {
             tracing::warn!(tool = %judged.prepared().call().tool(), nonce = %open.statement.nonce, "break-glass: a call went ahead without an approver");
             self.metrics.broke_glass();
         }
-        judged
     }
 
     /// The messages of a call to a model, compared with those that the run sent before.
@@ -131,8 +141,9 @@ impl Road {
         said.compare(&*self.entropy, call, basis, !run.incognito)
     }
 
-    /// Counts the decision in the metrics; `took` is the time of the judge.
-    fn counted(&self, judged: &Judged, took: Duration) {
+    /// Counts the decision in the metrics; `began` is when the judge did.
+    fn counted(&self, judged: Judged, began: Duration) -> Judged {
+        let took = self.clock.monotonic().saturating_sub(began);
         let decision = judged.decision();
         let is_model =
             judged.prepared().tool().is_some_and(|tool| tool.kind == ToolKind::Model.as_str());
@@ -148,12 +159,13 @@ impl Road {
         {
             self.metrics.denied(reason.code.as_str());
         }
+        judged
     }
 
     /// The reasons of operators' stops, of the configuration and of the agent's isolation against
     /// the call.
-    fn against(&self, run: &super::Run, tool: &ToolName, cancel: &Cancel) -> Vec<LayerReason> {
-        let mut against = self.stopped(run, tool, cancel);
+    fn against(&self, run: &super::Run, prepared: &Prepared, cancel: &Cancel) -> Vec<LayerReason> {
+        let mut against = self.stopped(run, prepared, cancel);
         against.extend(self.in_force.now().agents.against(run));
         against.extend(self.control.posture.against(&run.opener.name, &run.auth));
         against

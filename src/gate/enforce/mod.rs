@@ -38,6 +38,7 @@ pub use replay_session::{
     RecordedAgent, RecordedOpening, RecordedRunFacts as Recorded, RecordedStep, ReplaySession,
 };
 pub use replaying::Replaying;
+pub use request::CallRequest;
 pub use run::{Run, Sealed};
 pub use run_view::RunView;
 pub use settings::{FlowSettings, Parts, Settings};
@@ -118,6 +119,8 @@ mod opened;
 mod opening;
 pub mod posture;
 mod proposals;
+mod rates;
+mod read_back;
 mod recall;
 mod rejected;
 mod replay_session;
@@ -137,19 +140,6 @@ mod tools;
 mod trip;
 mod undecided;
 mod words;
-
-/// One request to run a tool, not yet admitted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CallRequest {
-    /// The name of the tool.
-    pub tool: String,
-    /// The arguments, as UTF-8 JSON.
-    pub arguments: Vec<u8>,
-    /// The agent's id for the call; if empty, the gate mints one and the call is not idempotent.
-    pub call_id: String,
-    /// W3C trace context from the caller.
-    pub traceparent: Option<String>,
-}
 
 /// The gate: the one way to a tool. `Road::walk` is its five steps; each part has a file.
 pub struct Road {
@@ -262,6 +252,8 @@ impl Road {
         self.budget.may_go_on(run, &call)?;
         self.budget.check_tool_denials(run, &call)?;
         let condition = self.condition_of(run, call.tool(), &self.in_force.toolbox());
+        let is_draining = |condition: &Condition| matches!(condition, Condition::Draining);
+        let condition = condition.filter(|now| !(call.is_of_gate() && is_draining(now)));
         // A gate that cannot decide a call does not answer it from a recording either.
         let recorded = if condition.is_none() { self.answer_from_fork(run, &call) } else { None };
         let drifted = match recorded {
@@ -322,7 +314,12 @@ impl Road {
         match committed {
             Ok((Committed::Permit(permit), means)) => {
                 run.permitted(id);
-                let (finished, outcome) = self.run(&at, permit, means, flow).await;
+                let checking = self.checking(&at, &permit);
+                let ended = self.run(&at, permit, means, flow).await;
+                let (finished, outcome) = match checking {
+                    Some(checking) => self.checked(&at, checking, ended).await,
+                    None => ended,
+                };
                 let settling = self.settle(run, finished, outcome, caller);
                 self.timed(&at.span, Stage::Settle, settling).await;
             }
@@ -422,7 +419,7 @@ impl Road {
     async fn run(
         &self,
         at: &Passage,
-        permit: Permit,
+        mut permit: Permit,
         means: Option<Means>,
         flow: Option<FlowSender>,
     ) -> (Finished, BudgetOutcome) {
@@ -431,9 +428,10 @@ impl Road {
             _ if at.run.mode == Mode::Simulate => permit.simulated(),
             Some(Means { executor: Some(executor), mut spending }) => {
                 // WHY: an order may have arrived since the decision.
-                if self.is_stopped(&at.run, &at.tool) {
+                if self.is_stopped(&at.run, permit.prepared()) {
                     at.cancel.cancel(tool::STOPPED);
                 }
+                permit.spare(self.off_upstreams(permit.prepared()));
                 spending.start();
                 let with = (&at.cancel, flow);
                 let running = tool::run(&executor, &*self.clock, permit, with);

@@ -108,12 +108,14 @@ impl Road {
             return Err(Fault::new(Code::OperatorForbidden, message).detail("approval.dialect"));
         }
         let Other { arguments, statement, signature } = other;
-        let id = run.fresh(call).ok_or_else(missing)?;
+        let id = run.fresh(call, "m").ok_or_else(missing)?;
         let request = CallRequest {
             tool: hold.tool.to_string(),
             arguments: arguments.as_bytes().to_vec(),
             call_id: id.to_string(),
             traceparent: hold.traceparent.clone(),
+            justification: hold.justification.clone(),
+            face: None,
         };
         // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;
@@ -170,11 +172,11 @@ impl Road {
 }
 
 impl Run {
-    /// A free id that shows which call it replaces.
-    fn fresh(&self, call: &CallId) -> Option<CallId> {
+    /// A free id that shows which call it belongs to.
+    pub(super) fn fresh(&self, call: &CallId, mark: &str) -> Option<CallId> {
         let state = self.state.lock();
         let stem: String = call.as_str().chars().take(56).collect();
-        let mut ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.m{n}")));
+        let mut ids = (1..=999_u32).filter_map(|n| CallId::parse(&format!("{stem}.{mark}{n}")));
         ids.find(|id| !state.calls.contains_key(id))
     }
 }

@@ -359,7 +359,8 @@ impl Road {
             }),
         };
         let valid = manifest.not_before <= now && now < manifest.not_after;
-        let stopped = self.stopped_opening(manifest, parent);
+        let asked_at = (caller.auth.method != "internal").then_some(face);
+        let stopped = self.stopped_opening(manifest, parent, asked_at);
         let mismatch = match bound {
             _ if let Some(reason) = stopped => Mismatch { reasons: vec![reason] },
             _ if let Some(lapsed) = delegate::lapsed(parent, now) => lapsed,

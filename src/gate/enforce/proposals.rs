@@ -24,6 +24,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ToolName};
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::StreamSeen;
+use crate::domain::tier::Face;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::ledger::flow::{Clearance, Cleared, DeniedProposal, FlowKeeper, ProposedCall};
 use crate::record::Draft;
@@ -246,7 +247,7 @@ impl AnswerKeeper {
     ) -> Option<ToolCall> {
         let asking = self.run.origin(id.clone(), self.traceparent.clone());
         let call = ToolCall::parse(asking, tool, arguments).ok()?;
-        Some(call.proposed(self.call.clone(), asked.index))
+        Some(call.proposed(self.call.clone(), asked.index).at(Some(Face::Llm)))
     }
 
     /// Takes a tool call down the road, and waits for an approver for a while. The same that was held

@@ -13,6 +13,7 @@ use super::control::Backlog;
 use super::hold_turns::HoldTurns;
 use super::keeping::Keeping;
 use super::lineage::ChildSlot;
+use super::rates::Rates;
 use super::run::{CallStage, Run, RunState};
 use super::sight::RunModels;
 use crate::domain::call::CallerAuth;
@@ -132,6 +133,7 @@ impl Road {
         state.held_tools = held.map(|(call, tool)| (call.clone(), tool.clone())).collect();
         state.taken_up = state.held_tools.clone();
         state.usage = std::mem::take(&mut state.usage).after(past.errors_in_row, spent);
+        state.rates = Rates::recovered(&past.rates);
         let calls = self.budget.callers.calls(&run.manifest.name, &run.auth);
         state.usage = std::mem::take(&mut state.usage).having_delegated(past.delegated.calls);
         state.usage = std::mem::take(&mut state.usage).among(calls);

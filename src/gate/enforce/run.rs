@@ -18,6 +18,7 @@ use super::implicit::Rest;
 use super::keeping::Keeping;
 use super::likeness::CallLikeness;
 use super::listening::Listening;
+use super::rates::Rates;
 use super::sight::RunModels;
 use crate::clock::Clock;
 use crate::domain::call::{CallerAuth, ToolCall};
@@ -25,7 +26,6 @@ use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::plural::many;
 use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::identity::lineage::Grants;
@@ -105,6 +105,8 @@ pub(super) struct RunState {
     pub touched: Duration,
     /// Takes no new calls after too many denials.
     pub suspended: bool,
+    /// The calls that count for the rates of policies.
+    pub rates: Rates,
     /// Denied calls of each tool that the manifest grants.
     pub denied_tools: BTreeMap<ToolName, u64>,
     /// For an ordered run: resolves when the last call in the queue has left the road.
@@ -238,13 +240,17 @@ impl Run {
             }
             None => {}
         }
-        if state.closing || self.expires.is_some_and(|expires| expires <= clock.now()) {
+        let is_over = state.closing || self.expires.is_some_and(|expires| expires <= clock.now());
+        // A call of the gate belongs to one that the run still waits for.
+        if is_over && !asked.is_of_gate() {
             return Err(Fault::of(Code::RunSealed).about(call));
         }
         if let Some(condition) = condition {
             return Err(condition.fault().about(call));
         }
-        budget::may_enter(self, &state, call)?;
+        if !asked.is_of_gate() {
+            budget::may_enter(self, &state, call)?;
+        }
         let slot = slot.ok_or_else(|| budget::no_room(call))?;
         let facts = self.facts(&state.usage, attested);
         let mut refusals = self.count(&mut state.usage, (asked, like.pattern), now);
@@ -310,6 +316,7 @@ impl Run {
     pub(super) fn forget(&self, call: &CallId) {
         let mut state = self.state.lock();
         state.holding.remove(call);
+        state.rates.forget(call);
         state.again.forget(call);
         let asked = match state.calls.remove(call) {
             Some(CallStage::OnRoad(forgotten)) => Some(forgotten.pattern),
@@ -359,37 +366,6 @@ impl Run {
         state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.idle.notify_waiters();
-    }
-
-    /// Reserves a place among the held calls, or returns the reason there is none. `capacity`:
-    /// whether the limit over all runs has space.
-    pub(super) fn hold_place(
-        &self,
-        call: &CallId,
-        most: usize,
-        capacity: bool,
-    ) -> Option<LayerReason> {
-        let mut state = self.state.lock();
-        let held = state.held.saturating_add(state.holding.len());
-        if held < most && capacity {
-            state.holding.insert(call.clone());
-            return None;
-        }
-        let message = match capacity {
-            true => {
-                format!(
-                    "this run has {}, and may have no more than {most}",
-                    many(held, "held call")
-                )
-            }
-            false => "too many calls wait for an approval".to_owned(),
-        };
-        Some(LayerReason {
-            code: Code::LimitExceeded,
-            detail: "limit.pending".into(),
-            message,
-            rule: "approvals.pending".into(),
-        })
     }
 
     /// Calls of this tool that are held, or were when their client last knew.

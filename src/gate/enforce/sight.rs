@@ -83,13 +83,17 @@ impl Run {
     /// Whether a call waits for those before it: in an ordered run each does but a tool call of an
     /// answer, because the call of its model waits for it.
     pub(super) fn is_in_line(&self, call: &ToolCall) -> bool {
-        self.ordered && !call.tool().as_str().starts_with(client::PREFIX)
+        self.ordered && !call.is_of_gate() && !call.tool().as_str().starts_with(client::PREFIX)
     }
 
     /// A tool call of an answer takes the place of the call of its model, which waits for it.
     pub(super) fn within_an_answer(&self, call: &ToolCall, refusals: &mut Vec<LayerReason>) {
         if matches!(call.source(), CallSource::Proposal { .. }) {
             refusals.retain(|reason| reason.detail != "limit.concurrency");
+        }
+        // WHY: what a call did is checked and taken back whatever the run has used up.
+        if call.is_of_gate() {
+            refusals.clear();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::approval::break_glass::Open;
 use crate::approval::proposal::Proposer;
 use crate::approval::{HELD_MAX, PasskeyScope};
 use crate::domain::code::Code;
-use crate::domain::decision::{Course, Decision, LayerReason, Verdict};
+use crate::domain::decision::{Course, Decision, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::facts::ToolFacts;
 use crate::domain::id::CallId;
@@ -22,7 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::firewall::{Class, Confidence};
 use crate::policy::flow::{TaintFacts, TaintInput, floored, is_irreversible, is_released};
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
-use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, weighed};
+use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, justified, weighed};
 
 pub mod conversation;
 pub mod guarding;
@@ -125,6 +125,8 @@ pub struct Criteria<'a> {
     pub kept: bool,
     /// Reserves room for one more held call.
     pub room: HoldCapacity<'a>,
+    /// Counts the call for the rates that its decision limits.
+    pub rates: RateCapacity<'a>,
     /// The hold that the call resumes from, with every approval so far.
     pub resumed: Option<Resumed>,
     /// The break-glass order that covers the call now, if there is one.
@@ -145,6 +147,17 @@ pub struct HoldCapacity<'a>(pub &'a dyn Fn() -> Option<LayerReason>);
 impl fmt::Debug for HoldCapacity<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Room")
+    }
+}
+
+/// Counts a call for the `rate_limit` obligations of its decision, or returns why it is one too many.
+/// Called only when a call is about to run or to be held.
+#[derive(Clone, Copy)]
+pub struct RateCapacity<'a>(pub &'a dyn Fn(&[PolicyObligation]) -> Option<LayerReason>);
+
+impl fmt::Debug for RateCapacity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RateCapacity")
     }
 }
 
@@ -211,34 +224,50 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     if decision.course() == Course::Wait
         && let Some(unseen) = unseen(criteria, prepared, decision.input.as_deref())
     {
-        decision.verdict = Verdict::Deny;
-        decision.obligations.clear();
-        decision.reasons.insert(0, unseen);
+        limit(&mut decision, unseen);
     }
     // WHY ask again, and accept only an allow: break-glass turns a hold into a run. It must not
     // change a denial, nor a call that no rule allows.
+    let mut used = false;
     if decision.course() == Course::Wait
         && let Some(open) = criteria.break_glass.as_deref()
     {
         let answered = evaluate(&Circumstances { break_glass: Some(open), ..context });
         if answered.answer.verdict == Verdict::Allow {
             adopt(&mut decision, answered);
-            return (decision, true);
+            used = true;
         }
     }
-    if decision.course() == Course::Wait
-        && criteria.resumed.is_none()
-        && let Some(full) = (criteria.room.0)()
+    // A call that was held has its places.
+    if criteria.resumed.is_none()
+        && let Some(full) = full(criteria, &decision)
     {
-        decision.verdict = Verdict::Deny;
-        decision.obligations.clear();
-        decision.reasons = vec![full];
-        // WHY: the limit decided this, not a policy; a replay of the policy must not see it as the
-        // policy's decision.
-        decision.input = None;
+        limit(&mut decision, full);
+        used = false;
     }
     decision.hold = (decision.course() == Course::Wait).then_some(criteria.hold);
-    (decision, false)
+    (decision, used)
+}
+
+/// Why there is no place for a call that would run or be held.
+fn full(criteria: &Criteria<'_>, decision: &Decision) -> Option<LayerReason> {
+    let room = match decision.course() {
+        Course::Refuse => return None,
+        Course::Run => None,
+        Course::Wait => (criteria.room.0)(),
+    };
+    room.or_else(|| (criteria.rates.0)(&decision.obligations))
+}
+
+/// Denies a call that a limit refuses after the policy answered. WHY without the input: the limit
+/// decided this, not a policy; a replay of the policy must not see it as the policy's decision.
+fn limit(decision: &mut Decision, full: LayerReason) {
+    decision.verdict = Verdict::Deny;
+    decision.enforced = true;
+    decision.ground = None;
+    decision.obligations.clear();
+    decision.reasons = vec![full];
+    decision.input = None;
 }
 
 /// The reasons against the call that exist before the policy is evaluated.
@@ -294,6 +323,7 @@ fn evaluated(
     let taint = criteria.run.taint.input(tool.roles.egress);
     let released = is_released(proposer, context.approvals) || context.break_glass.is_some();
     let answer = floored(answer, Some(&taint), is_irreversible(tool.tier, &tool.kind), released);
+    let answer = justified(answer, prepared.call().justification().is_some());
     let answer = match criteria.passkeys.allows(tool.tier, context.approvals) {
         true => answer,
         false => keyed(answer, context),

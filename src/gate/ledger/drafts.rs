@@ -11,7 +11,7 @@ use crate::approval::proposal::Proposer;
 use crate::approval::{Approval, ApproverVerdict, SignedApproval};
 use crate::clock::{Entropy, random16, random32};
 use crate::domain::commitment::{commit, derived};
-use crate::domain::decision::{Course, LayerReason};
+use crate::domain::decision::{Course, LayerReason, PolicyObligation};
 use crate::domain::digest::{Digest, Salt, call_digest, commitment};
 use crate::domain::effect::ToolKind;
 use crate::domain::guarded::{GuardFinding, Withheld};
@@ -51,12 +51,14 @@ pub struct DraftWithPayloads {
     pub draft: Draft,
     /// Its payloads without those over the stored limit.
     pub payloads: Vec<PayloadRow>,
+    /// The policy has its payloads kept, even if the run is incognito.
+    pub is_audited: bool,
 }
 
 impl DraftWithPayloads {
     /// A draft without payloads.
     pub const fn bare(draft: Draft) -> Self {
-        Self { draft, payloads: Vec::new() }
+        Self { draft, payloads: Vec::new(), is_audited: false }
     }
 
     /// Commits to a payload of this role, and keeps it up to the stored limit.
@@ -230,7 +232,8 @@ pub fn decided(
         commit: payloads.commit,
         body,
     };
-    DraftWithPayloads { draft, payloads: payloads.rows }
+    let is_audited = decision.obligations.iter().any(PolicyObligation::is_audit);
+    DraftWithPayloads { draft, payloads: payloads.rows, is_audited }
 }
 
 /// The members that every kind of decision has.
@@ -276,6 +279,7 @@ impl DecisionFacts<'_> {
             findings: found(&prepared.screening().findings),
             findings_more: more(&prepared.screening().findings),
             firewall: Some(TaggedDigest(guarding::rules())),
+            justification: call.justification().map(|text| Text::clip(text, 512 * 4)),
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),
             nonce,
@@ -376,6 +380,7 @@ pub fn ended(entropy: &dyn Entropy, finished: &Finished) -> DraftWithPayloads {
         tool: Some(finished.tool().clone()),
         ..Draft::of(body)
     });
+    written.is_audited = finished.is_audited();
     if let Outcome::Completed { result, .. } = &ended.outcome {
         written.bind(entropy, (Role::Result, result), !finished.withholds());
     }

@@ -44,6 +44,8 @@ pub struct HeldCall {
     pub auth: CallerAuth,
     /// W3C trace context of the request.
     pub traceparent: Option<String>,
+    /// The agent's reason for the call.
+    pub justification: Option<String>,
     /// The canonical arguments; their commitment opens with `salt`.
     pub args: Vec<u8>,
     /// The arguments as sent, where that matters.
@@ -84,6 +86,7 @@ impl HeldCall {
             after: held.after.get(),
             auth: CallerAuth::from(&held.auth),
             traceparent: held.traceparent.as_ref().map(ToString::to_string),
+            justification: held.justification.as_ref().map(ToString::to_string),
             args,
             sent: None,
             salt,

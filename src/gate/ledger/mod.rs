@@ -53,6 +53,7 @@ pub mod reap;
 pub mod recall;
 pub mod recover;
 mod recovered;
+mod refusal;
 pub mod retention;
 pub(crate) mod rows;
 mod schema;
@@ -62,6 +63,7 @@ pub mod sqlite;
 pub mod store;
 pub mod tail;
 pub mod time;
+pub mod undo;
 pub mod vault;
 pub mod verify;
 pub mod writer_key;
@@ -206,7 +208,7 @@ debug_by!(LedgerParts);
 pub use in_force::Activated;
 pub use later::Promised;
 pub use recovered::{
-    Delegated, PastAnswer, PastModels, PastSpending, PastUsage, RecoveredRun, Unmeasured,
+    Delegated, PastAnswer, PastModels, PastRate, PastSpending, PastUsage, RecoveredRun, Unmeasured,
 };
 
 /// A handle on the ledger. Cheap to clone.
@@ -347,9 +349,10 @@ impl Ledger {
         self.shared.incognito.write().remove(run);
     }
 
-    /// Removes the payloads of an incognito run, and seals the others if there is a key.
+    /// Removes the payloads of an incognito run unless the policy has them kept, and seals the others if there is a key.
     fn confine(&self, written: &mut DraftWithPayloads) -> Result<(), Error> {
-        if written.draft.run.is_some_and(|run| self.shared.incognito.read().contains(&run)) {
+        let is_incognito = |run| self.shared.incognito.read().contains(&run);
+        if !written.is_audited && written.draft.run.is_some_and(is_incognito) {
             written.payloads.clear();
         }
         let Some(vault) = &self.shared.settings.vault else { return Ok(()) };

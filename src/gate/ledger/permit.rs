@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 use super::flow::LeftStream;
 use super::fuse::{Fuse, Tenure};
 use super::outgoing::ClearedOutcome;
+pub use super::refusal::Refusal;
 use crate::domain::call::ToolCall;
-use crate::domain::decision::{Alarm, Course, LayerReason, PolicyObligation, Verdict};
+use crate::domain::decision::{Course, LayerReason, PolicyObligation, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq, ToolName};
-use crate::domain::outcome::{Ended, Observed, Outcome};
+use crate::domain::outcome::{Ended, FailureClass, Observed, Outcome};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 use crate::judge::Judged;
@@ -52,6 +53,8 @@ pub struct Permit {
     obligations: Vec<PolicyObligation>,
     receipt: Receipt,
     observed: Mutex<Observed>,
+    /// Upstreams of models that are not asked.
+    spared: Vec<String>,
     fuse: Fuse,
     /// Whether an answer left while the call ran.
     flows: AtomicBool,
@@ -66,7 +69,8 @@ impl Permit {
         let (verdict, obligations) = (decision.verdict, decision.obligations);
         let (flows, stream) = (AtomicBool::new(false), Box::default());
         let observed = Mutex::default();
-        Self { prepared, verdict, obligations, receipt, observed, fuse, flows, stream }
+        let spared = Vec::new();
+        Self { prepared, verdict, obligations, receipt, observed, spared, fuse, flows, stream }
     }
 
     /// The call that was allowed.
@@ -103,6 +107,16 @@ impl Permit {
     /// stopped half way.
     pub(crate) fn observe(&self, see: impl FnOnce(&mut Observed)) {
         see(&mut self.observed.lock());
+    }
+
+    /// Has the executor pass over these upstreams of models.
+    pub(crate) fn spare(&mut self, upstreams: Vec<String>) {
+        self.spared = upstreams;
+    }
+
+    /// Whether the executor passes over this upstream of models.
+    pub(crate) fn spares(&self, upstream: &str) -> bool {
+        self.spared.iter().any(|spared| spared == upstream)
     }
 
     /// Notes that the answer leaves while the call runs.
@@ -142,6 +156,7 @@ impl Permit {
             observed,
             stream: events.flatten(),
             withholds,
+            is_audited: self.obligations.iter().any(PolicyObligation::is_audit),
         }
     }
 
@@ -169,12 +184,21 @@ pub struct Finished {
     inert: bool,
     stream: Option<Vec<u8>>,
     withholds: bool,
+    is_audited: bool,
 }
 
 impl Finished {
     /// The same call with an outcome that the storage cannot keep: the result is lost for good.
     pub(super) fn lost(mut self) -> Self {
         self.ended.outcome = Outcome::Unknown { cause: "result_lost".into() };
+        self.stream = None;
+        self
+    }
+
+    /// The same call, of which the check of what it did failed: its result is not released.
+    pub(crate) fn unverified(mut self, message: String) -> Self {
+        let class = FailureClass::Unverified;
+        self.ended.outcome = Outcome::Failed { class, started: true, message };
         self.stream = None;
         self
     }
@@ -217,6 +241,11 @@ impl Finished {
     /// Whether its answer is committed to and not stored.
     pub const fn withholds(&self) -> bool {
         self.withholds
+    }
+
+    /// Whether the policy has its payloads kept, even if the run is incognito.
+    pub const fn is_audited(&self) -> bool {
+        self.is_audited
     }
 
     /// The exact bytes that left while it ran, if they are kept for a replay.
@@ -298,48 +327,6 @@ impl Pledged {
     }
 }
 
-/// A denied call whose denial is recorded.
-#[derive(Debug)]
-#[must_use]
-pub struct Refusal {
-    call: CallId,
-    reasons: Vec<LayerReason>,
-    alarm: Option<Alarm>,
-    receipt: Receipt,
-}
-
-impl Refusal {
-    pub(super) fn mint(judged: Judged, receipt: Receipt) -> Self {
-        let (prepared, decision) = judged.into_parts();
-        let (call, alarm) = (prepared.call().id().clone(), decision.alarm);
-        Self { call, reasons: decision.reasons, alarm, receipt }
-    }
-
-    /// What the gate itself detected in the call. The agent does not see it.
-    #[must_use]
-    pub const fn alarm(&self) -> Option<Alarm> {
-        self.alarm
-    }
-
-    /// The call.
-    #[must_use]
-    pub const fn call(&self) -> &CallId {
-        &self.call
-    }
-
-    /// The reasons that the agent receives.
-    #[must_use]
-    pub fn reasons(&self) -> &[LayerReason] {
-        &self.reasons
-    }
-
-    /// The position of the entry that records the denial.
-    #[must_use]
-    pub const fn receipt(&self) -> &Receipt {
-        &self.receipt
-    }
-}
-
 /// A call that waits for an approval; its hold is recorded.
 #[derive(Debug)]
 #[must_use]
@@ -417,7 +404,7 @@ impl Committed {
     pub const fn receipt(&self) -> &Receipt {
         match self {
             Self::Permit(permit) => &permit.receipt,
-            Self::Refusal(refusal) => &refusal.receipt,
+            Self::Refusal(refusal) => refusal.receipt(),
             Self::Held(held) => &held.receipt,
         }
     }

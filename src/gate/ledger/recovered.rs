@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::domain::decision::CallRate;
 use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::taint::{Label, LabelOrigin};
@@ -52,6 +53,41 @@ pub struct PastUsage {
     pub cleared: u64,
     /// The tools of calls whose answer may have been released, and whose end was lost with the writer.
     pub lost: BTreeMap<CallId, ToolName>,
+    /// The calls that counted for rates of policies, the oldest first; only the last ones.
+    pub rates: Vec<PastRate>,
+}
+
+/// A call that counted for a rate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PastRate {
+    /// Its tool.
+    pub tool: ToolName,
+    /// The rate.
+    pub rate: CallRate,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The call.
+    pub call: CallId,
+}
+
+impl PastRate {
+    /// What the decision of this entry counts for. A call that was held counted then.
+    fn of<'a>(
+        entry: &'a Entry,
+        held: &BTreeMap<CallId, ToolName>,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let draft = &entry.draft;
+        let counts = matches!(draft.kind(), Kind::CallAuthorized | Kind::CallHeld);
+        let about = draft.tool.clone().zip(draft.call.clone());
+        let about = about.filter(|(_, call)| counts && !held.contains_key(call));
+        let decision = draft.body.decision().filter(|_| about.is_some());
+        let rates = decision.into_iter().flat_map(|decision| decision.obligations);
+        rates.filter_map(move |obligation| {
+            let (calls, seconds) = (obligation.calls?.get(), obligation.seconds?.get());
+            let (tool, call) = about.clone()?;
+            Some(Self { tool, rate: CallRate { calls, seconds }, at: entry.ts, call })
+        })
+    }
 }
 
 /// What models answered to a run.
@@ -105,6 +141,8 @@ impl PastModels {
 impl PastUsage {
     /// Denials remembered at most.
     const DENIALS: usize = 1024;
+    /// Calls remembered at most that counted for rates.
+    const RATES: usize = 16 * 1024;
 
     fn add_lost(&mut self, entry: &Entry) {
         let draft = &entry.draft;
@@ -129,6 +167,7 @@ impl PastUsage {
             past.add_lost(entry);
             let cleared = draft.get::<TaintCleared>().map_or(0, |cleared| cleared.order.get());
             past.cleared = past.cleared.max(cleared);
+            past.rates.extend(PastRate::of(entry, &past.held));
             if let (Kind::CallHeld, Some(call), Some(tool)) =
                 (draft.kind(), &draft.call, &draft.tool)
             {
@@ -166,6 +205,8 @@ impl PastUsage {
                 asked.extend(draft.call.clone().map(|call| (call, bytes)));
             }
         }
+        let more = past.rates.len().saturating_sub(Self::RATES);
+        past.rates.drain(..more);
         past
     }
 }

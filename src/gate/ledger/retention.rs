@@ -14,11 +14,15 @@ use super::verify::fleet::is_fleet;
 use crate::approval::order::Loosening;
 use crate::domain::closed::texts;
 use crate::domain::digest::Digest;
-use crate::domain::id::{ChainId, RunId, Seq};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::time::Timestamp;
 use crate::record::payload::{HoldLifted, HoldPlaced, PayloadErased, SignedOrder, Term, Terms};
-use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Text};
+use crate::record::{BY_CLOCK, Draft, Entry, HexDigest, Kind, List, Role, Text};
 
+/// Entries that are read at once.
+const PAGE: u32 = 1000;
+/// The decisions that an obligation comes with.
+const KINDS: [&str; 2] = ["call.authorized", "call.held"];
 /// The most commitments of one `payload.erased`.
 pub const ERASED_MAX: usize = 200;
 /// How long payloads stay by default: 30 days.
@@ -272,6 +276,57 @@ pub async fn commitments_of(
         list.extend(own.map(|one| (one.c.0, one.role.to_string())));
     }
     Ok(list)
+}
+
+/// The call of this decision and until when a policy has its payloads kept, if one does.
+fn audit(entry: &Entry) -> Option<(RunId, CallId, Timestamp)> {
+    let obligations = entry.draft.body.decision()?.obligations;
+    let days = obligations.iter().filter_map(|obligation| obligation.days).max()?.get();
+    let until = entry.ts.plus(Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
+    Some((entry.draft.run?, entry.draft.call.clone()?, until))
+}
+
+/// Payloads of this chain that a policy has kept longer than their clock (`enhanced_audit`), with the
+/// time until which. Of a call to a model this includes the messages that other calls of its run stored.
+///
+/// # Errors
+/// The store cannot be read, or an entry does not parse.
+pub async fn audited(
+    reader: &dyn LedgerReader,
+    chain: &ChainId,
+) -> Result<BTreeMap<Digest, Timestamp>, StoreError> {
+    let parse = |row: &EntryRow| {
+        Entry::parse(&row.body).map_err(|e| StoreError::Broken(format!("entry {}: {e}", row.seq)))
+    };
+    let mut runs: BTreeMap<RunId, BTreeMap<CallId, Timestamp>> = BTreeMap::new();
+    let mut next = 0;
+    loop {
+        let rows = reader.entries(chain, next, PAGE).await?;
+        let Some(last) = rows.last() else { break };
+        next = last.seq.saturating_add(1);
+        for row in rows.iter().filter(|row| KINDS.contains(&row.kind.as_str())) {
+            let entry = parse(row)?;
+            let Some((run, call, until)) = audit(&entry) else { continue };
+            let kept = runs.entry(run).or_default().entry(call).or_insert(until);
+            *kept = until.max(*kept);
+        }
+    }
+    let mut kept: BTreeMap<Digest, Timestamp> = BTreeMap::new();
+    for (run, calls) in &runs {
+        let longest = calls.values().max();
+        for row in reader.run_entries(chain, run).await? {
+            let Entry { draft, .. } = parse(&row)?;
+            let own = draft.call.as_ref().and_then(|call| calls.get(call));
+            for one in &draft.commit {
+                let is_shared =
+                    matches!(one.role, Role::Message | Role::Offer | Role::Instructions);
+                let Some(until) = own.max(longest.filter(|_| is_shared)) else { continue };
+                let known = kept.entry(one.c.0).or_insert(*until);
+                *known = (*known).max(*until);
+            }
+        }
+    }
+    Ok(kept)
 }
 
 /// Why payloads are erased, and by whom.

@@ -98,11 +98,7 @@ fn released(
 }
 
 fn capped(cap: u64, obligations: &[PolicyObligation], bytes: Vec<u8>) -> Result<Vec<u8>, Withheld> {
-    let caps = obligations.iter().filter_map(|obligation| match obligation {
-        PolicyObligation::CapBytes { bytes } => Some(*bytes),
-        PolicyObligation::Redact { .. } => None,
-    });
-    let cap = caps.fold(cap, u64::min);
+    let cap = obligations.iter().filter_map(PolicyObligation::cap).fold(cap, u64::min);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > cap {
         let message = format!("the result has {} bytes, at most {cap} are allowed", bytes.len());
         return Err((FailureClass::TooLarge, message));
@@ -112,10 +108,7 @@ fn capped(cap: u64, obligations: &[PolicyObligation], bytes: Vec<u8>) -> Result<
 
 impl Redactor {
     fn of(obligations: &[PolicyObligation]) -> Option<Self> {
-        let redacts = obligations.iter().filter_map(|obligation| match obligation {
-            PolicyObligation::Redact { kinds, opaque } => Some((kinds, *opaque)),
-            PolicyObligation::CapBytes { .. } => None,
-        });
+        let redacts = obligations.iter().filter_map(PolicyObligation::redacts);
         redacts.fold(None, |redactor: Option<Self>, (kinds, opaque)| {
             let mut redactor = redactor.unwrap_or(Self { kinds: Vec::new(), opaque: true });
             redactor.kinds.extend(kinds.iter().cloned());

@@ -11,6 +11,7 @@ use super::truth::{name_of, scalar};
 use crate::ast;
 use crate::bundle::Bundle;
 use crate::document::is_word;
+use crate::domain::decision::{NotifyTarget, PolicyObligation};
 use crate::fault::LoadError;
 
 /// Approvers that one item can ask for.
@@ -74,7 +75,8 @@ impl RuleDemand {
                  wanted `approvers` and `role`"
             }
             Self::Obligation => {
-                "`obligations contains {\"type\": \"redact\", \"kinds\": [\"email\"]}`, or of `cap_bytes` with `bytes`"
+                "`obligations contains {\"type\": \"redact\", \"kinds\": [\"email\"]}`, or of `cap_bytes` with `bytes`, \
+                 `enhanced_audit` with `days`, `rate_limit` with `calls` and `seconds`, `notify` with `to`, or `justify`"
             }
         }
     }
@@ -196,6 +198,10 @@ fn of_object<'a>(demand: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec
         RuleDemand::Obligation => match named.get("type").map(|kind| ast::literal(kind)) {
             Some(Some("redact")) => (&["type", "kinds"], &["opaque"]),
             Some(Some("cap_bytes")) => (&["type", "bytes"], &[]),
+            Some(Some("enhanced_audit")) => (&["type", "days"], &[]),
+            Some(Some("rate_limit")) => (&["type", "calls", "seconds"], &[]),
+            Some(Some("notify")) => (&["type", "to"], &[]),
+            Some(Some("justify")) => (&["type"], &[]),
             Some(None) if named.get("type").is_some_and(|kind| scalar(kind).is_none()) => {
                 return Vec::new();
             }
@@ -249,6 +255,16 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
         },
         "approvers" => whole(1, APPROVERS_MAX),
         "bytes" => whole(0, i64::MAX),
+        "calls" => whole(1, most(PolicyObligation::CALLS_MAX)),
+        "days" => whole(1, most(PolicyObligation::DAYS_MAX)),
+        "seconds" => whole(1, most(PolicyObligation::SECONDS_MAX)),
+        "to" => match text {
+            Some(name) if NotifyTarget::parse(name).is_none() => {
+                Some("is `owner` or `webhook`".to_owned())
+            }
+            Some(_) => None,
+            None => other().map(|what| format!("is {what} and no text")),
+        },
         "kinds" => match value {
             Expr::Array { items, .. } | Expr::Set { items, .. } => {
                 let unusual = items.iter().any(|item| match scalar(item) {
@@ -263,4 +279,8 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
         },
         _ => None,
     }
+}
+
+fn most(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

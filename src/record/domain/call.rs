@@ -9,6 +9,7 @@ use super::effect::AskFacts;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
 use super::sent::{DialectReading, RequestSearch, SearchedFor, SentJson, SentMessage, unsearched};
+use super::tier::Face;
 use super::token;
 
 /// How the caller authenticated, as every entry records it.
@@ -79,6 +80,11 @@ pub enum CallSource {
         /// The place among the tool calls of the answer, from 0.
         index: u64,
     },
+    /// The gate: it checks what a call of the run did, or takes it back.
+    Gate {
+        /// That call.
+        of: CallId,
+    },
 }
 
 /// One call as the agent made it: parsed strictly, made canonical once, then immutable.
@@ -96,6 +102,8 @@ pub struct ToolCall {
     agent: String,
     auth: CallerAuth,
     traceparent: Option<String>,
+    justification: Option<String>,
+    face: Option<Face>,
     source: CallSource,
 }
 
@@ -193,6 +201,8 @@ impl ToolCall {
             agent,
             auth,
             traceparent,
+            justification: None,
+            face: None,
             source,
         })
     }
@@ -201,6 +211,31 @@ impl ToolCall {
     #[must_use]
     pub fn under(self, id: CallId) -> Self {
         Self { id, ..self }
+    }
+
+    /// The most characters of a justification.
+    pub const JUSTIFICATION_MAX: usize = 512;
+
+    /// The same call with the agent's reason for it.
+    #[must_use]
+    pub fn justified(self, justification: Option<String>) -> Self {
+        Self { justification, ..self }
+    }
+
+    /// The same call, made at this face.
+    #[must_use]
+    pub fn at(self, face: Option<Face>) -> Self {
+        Self { face, ..self }
+    }
+
+    /// The face that the agent called at; none if that is not known, or if the gate makes the call.
+    pub const fn face(&self) -> Option<Face> {
+        self.face
+    }
+
+    /// Why the agent makes the call, in its own words. A claim, which decides nothing by itself.
+    pub fn justification(&self) -> Option<&str> {
+        self.justification.as_deref()
     }
 
     /// The same call with these arguments in place of its own: those that the gate masked.
@@ -217,6 +252,17 @@ impl ToolCall {
         Self { source: CallSource::Proposal { model_call, index }, ..self }
     }
 
+    /// The same call, which the gate makes after this one.
+    #[must_use]
+    pub fn of_gate(self, of: CallId) -> Self {
+        Self { source: CallSource::Gate { of }, ..self }
+    }
+
+    /// Whether the gate makes it, while the call that it is about has not ended.
+    pub const fn is_of_gate(&self) -> bool {
+        matches!(self.source, CallSource::Gate { .. })
+    }
+
     /// Who made it, and in which form.
     pub const fn source(&self) -> &CallSource {
         &self.source
@@ -226,7 +272,7 @@ impl ToolCall {
     pub fn dialect(&self) -> Option<&DialectRequest> {
         match &self.source {
             CallSource::Dialect(request) => Some(request),
-            CallSource::Agent | CallSource::Proposal { .. } => None,
+            CallSource::Agent | CallSource::Proposal { .. } | CallSource::Gate { .. } => None,
         }
     }
 

@@ -123,15 +123,107 @@ pub enum PolicyObligation {
         /// Bytes.
         bytes: u64,
     },
+    /// Keep the payloads of the call this long, even those of an incognito run. Bytes that hold a
+    /// secret stay withheld.
+    EnhancedAudit {
+        /// Days.
+        days: u64,
+    },
+    /// Deny the call if the run made this many calls of the tool under the same obligation within
+    /// this time.
+    RateLimit(CallRate),
+    /// Tell people that the call was decided.
+    Notify {
+        /// Who is told, sorted.
+        to: Vec<NotifyTarget>,
+    },
+    /// Deny the call unless the agent gave a reason for it.
+    Justify,
+}
+
+/// The finer code of a denial by [`PolicyObligation::RateLimit`].
+pub const RATE_LIMITED: &str = "limit.rate";
+
+/// The most calls within this time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CallRate {
+    /// Calls.
+    pub calls: u64,
+    /// Seconds.
+    pub seconds: u64,
+}
+
+closed! {
+    /// Who is told about a call.
+    pub enum NotifyTarget {
+        /// The owner that the agent's manifest names.
+        Owner = "owner",
+        /// The receiver of the operator's webhook.
+        Webhook = "webhook",
+    }
 }
 
 impl PolicyObligation {
-    /// Its name in entries: `redact`, `cap_bytes`.
+    /// The most days of `enhanced_audit`: ten years.
+    pub const DAYS_MAX: u64 = 3650;
+    /// The most calls of `rate_limit`.
+    pub const CALLS_MAX: u64 = 1000;
+    /// The longest time of `rate_limit`: a day.
+    pub const SECONDS_MAX: u64 = 86_400;
+    /// The most different `rate_limit` obligations of one decision.
+    pub const RATES_MAX: usize = 8;
+
+    /// Its name in entries: `redact`, `cap_bytes`, …
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Redact { .. } => "redact",
             Self::CapBytes { .. } => "cap_bytes",
+            Self::EnhancedAudit { .. } => "enhanced_audit",
+            Self::RateLimit(_) => "rate_limit",
+            Self::Notify { .. } => "notify",
+            Self::Justify => "justify",
         }
+    }
+
+    /// The kinds of findings that are masked, and whether unscannable content is released.
+    pub fn redacts(&self) -> Option<(&[String], bool)> {
+        match self {
+            Self::Redact { kinds, opaque } => Some((kinds, *opaque)),
+            Self::CapBytes { .. }
+            | Self::EnhancedAudit { .. }
+            | Self::RateLimit(_)
+            | Self::Notify { .. }
+            | Self::Justify => None,
+        }
+    }
+
+    /// The most bytes of the result.
+    pub const fn cap(&self) -> Option<u64> {
+        match self {
+            Self::CapBytes { bytes } => Some(*bytes),
+            Self::Redact { .. }
+            | Self::EnhancedAudit { .. }
+            | Self::RateLimit(_)
+            | Self::Notify { .. }
+            | Self::Justify => None,
+        }
+    }
+
+    /// The most calls within some time.
+    pub const fn rate(&self) -> Option<CallRate> {
+        match self {
+            Self::RateLimit(rate) => Some(*rate),
+            Self::Redact { .. }
+            | Self::CapBytes { .. }
+            | Self::EnhancedAudit { .. }
+            | Self::Notify { .. }
+            | Self::Justify => None,
+        }
+    }
+
+    /// Whether the payloads of the call are kept longer than others.
+    pub const fn is_audit(&self) -> bool {
+        matches!(self, Self::EnhancedAudit { .. })
     }
 }
 

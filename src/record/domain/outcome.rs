@@ -139,6 +139,8 @@ closed! {
         Opaque = "firewall.opaque",
         /// The answer holds what the configuration blocks, or what it masks and cannot be masked.
         Withheld = "withheld",
+        /// The tool answered, and the check of what it did failed.
+        Unverified = "unverified",
     }
 }
 

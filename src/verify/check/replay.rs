@@ -172,6 +172,7 @@ impl Replay<'_> {
         let tier = decision.tier.unwrap_or(Tier::T3);
         let irreversible = is_irreversible(tier, &recorded.input.tool.kind);
         let answer = floored(answer, recorded.input.taint.as_ref(), irreversible, released);
+        let answer = policy::justified(answer, decision.justification.is_some());
         same(line, (&answer, rule.as_deref()), engine)?;
         Ok(ReplayedDecision::Same)
     }
@@ -193,6 +194,9 @@ impl Replay<'_> {
     }
 }
 
+/// How the rules begin that the gate itself denies by. Those of a policy begin with its package.
+const GATE_RULES: [&str; 2] = ["control.", "approval"];
+
 /// A decision without an input came from no policy: it refuses, for reasons that no policy gives.
 fn not_asked(line: &EntryLine) -> Result<(), Error> {
     let denied = line.get::<CallDenied>();
@@ -202,11 +206,12 @@ fn not_asked(line: &EntryLine) -> Result<(), Error> {
     }
     for reason in denied.reasons.iter() {
         let (code, detail) = (reason.code.as_str(), reason.detail.as_str());
+        let is_gates = GATE_RULES.iter().any(|rule| reason.rule.starts_with(rule));
         let of_policy =
             [Code::PolicyDenied, Code::BindingInsufficient, Code::PolicyError, Code::CallHeld]
                 .into_iter()
                 .any(|policy| policy.as_str() == code);
-        if of_policy && !matches!(detail, "no_policy" | "policy_ended") {
+        if of_policy && !is_gates && !matches!(detail, "no_policy" | "policy_ended") {
             return Err(Error::NoInput(code.to_owned()));
         }
     }

@@ -274,6 +274,19 @@ fn duty(obligation: &Obligation) -> String {
         "cap_bytes" => {
             format!("Answer limited to {} bytes", obligation.bytes.unwrap_or_default())
         }
+        "enhanced_audit" => {
+            format!("Payloads kept for {} days", obligation.days.unwrap_or_default())
+        }
+        "rate_limit" => format!(
+            "At most {} calls of the tool within {} seconds in the run",
+            obligation.calls.unwrap_or_default(),
+            obligation.seconds.unwrap_or_default()
+        ),
+        "notify" => {
+            let to = obligation.to.iter().flat_map(|to| to.iter());
+            format!("Told to: {}", to.map(|to| to.as_str()).collect::<Vec<_>>().join(", "))
+        }
+        "justify" => "The agent had to give a reason".to_owned(),
         other => other.to_owned(),
     }
 }

@@ -148,6 +148,8 @@ replies! {
         policy: Option<String>,
         /// The approver who proposed the arguments, if the agent did not choose them.
         asked_by: Option<String>,
+        /// Why the agent made it, in its own words: a claim.
+        justification: Option<String>,
         /// The W3C trace context of the caller.
         traceparent: Option<String>,
         /// What the run had read when it was decided, and which passages of its arguments are copies of that.

@@ -279,7 +279,7 @@ inputs! {
     Stop {
         /// `suspend`, `revoke` or `kill`.
         action: String,
-        /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+        /// `all`, `agent`, `run`, `tool`, `manifest`, `key`, `face`, `kind`, `server` or `upstream`.
         target: String,
         /// The name of the target; empty for `all`.
         #[serde(default)]

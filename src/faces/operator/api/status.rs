@@ -105,7 +105,7 @@ replies! {
         seq: u64,
         /// `suspend` or `revoke`.
         action: String,
-        /// `all`, `agent`, `run`, `tool`, `manifest` or `key`.
+        /// `all`, `agent`, `run`, `tool`, `manifest`, `key`, `face`, `kind`, `server` or `upstream`.
         target: String,
         /// The name of the target; empty for `all`.
         name: String,

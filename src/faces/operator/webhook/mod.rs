@@ -1,5 +1,5 @@
-//! Notifies a third party's server that a call is held or that an alert was raised: signed, without
-//! arguments, repeated until it is received.
+//! Notifies a third party's server that a call is held, that a policy reports one, or that an alert was
+//! raised: signed, without arguments, repeated until it is received.
 //!
 //! The headers are those of Standard Webhooks (`webhook-id`, `webhook-timestamp`,
 //! `webhook-signature` with an Ed25519 signature, `v1a`), in every form of the body. A notice only links to the place
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::OperatorApi;
 use super::alerts;
-use super::approval_queue::{Hold, OpenRuns, Run};
+use super::approval_queue::{Hold, OpenRuns, ReportedDecision, Run};
 use super::view::words;
 use crate::crypto::signer::{Error as SignError, Signer};
 use crate::domain::digest::Digest;
@@ -206,7 +206,51 @@ impl OperatorApi {
 fn all(open_runs: &OpenRuns, link: Option<&str>) -> Vec<Notice> {
     let runs = open_runs.chains().flat_map(|chain| chain.runs.values());
     let held = runs.flat_map(|run| run.held.values().map(move |hold| (run, hold)));
-    held.filter_map(|(run, hold)| notice(run, hold, link)).collect()
+    let held = held.filter_map(|(run, hold)| notice(run, hold, link));
+    let reported = open_runs.chains().flat_map(|chain| chain.reported.iter().filter_map(reported));
+    held.chain(reported).collect()
+}
+
+/// The notice of a decision that a policy reports: names and codes, never an argument.
+fn reported(decision: &ReportedDecision) -> Option<Notice> {
+    let ReportedDecision { entry, agent: (agent, version), to } = decision;
+    let draft = &entry.draft;
+    let (run, call) = (draft.run?.to_string(), draft.call.as_ref()?.as_str());
+    let (tool, verdict) = (draft.tool.as_ref()?.as_str(), draft.verdict?.as_str());
+    let rule = draft.rule.as_ref().map(|rule| rule.to_string()).unwrap_or_default();
+    let to: Vec<&str> = to.iter().map(|to| to.as_str()).collect();
+    let (chain, seq) = (entry.chain.to_string(), entry.seq.to_string());
+    let digest = Digest::of(&[b"call.notify", chain.as_bytes(), b":", seq.as_bytes()]);
+    let facts = vec![
+        ("To", to.join(", ")),
+        ("Tool", tool.to_owned()),
+        ("Verdict", verdict.to_owned()),
+        ("Rule", rule.clone()),
+        ("Agent", format!("{agent} {version}")),
+        ("Run", run.clone()),
+        ("Call", call.to_owned()),
+    ];
+    let data = json!({
+        "to": to,
+        "agent": agent,
+        "version": version,
+        "run": run,
+        "call": call,
+        "tool": tool,
+        "verdict": verdict,
+        "rule": rule,
+        "chain": chain,
+        "seq": entry.seq,
+    });
+    let message = WebhookMessage {
+        kind: "call.notify",
+        at: entry.ts.to_string(),
+        data,
+        title: "A policy reports a call",
+        facts,
+        link: None,
+    };
+    Some(Notice { digest, message })
 }
 
 fn notice(of: &Run, hold: &Hold, link: Option<&str>) -> Option<Notice> {

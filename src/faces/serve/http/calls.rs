@@ -10,6 +10,7 @@ use super::wire::{CallAnswer, CallBody, CancelBody};
 use super::{events, reply};
 use crate::domain::code::Code;
 use crate::domain::id::CallId;
+use crate::domain::tier::Face;
 use crate::enforce::{CallRequest, Fault, Follower, Released, Run};
 use crate::serve::agent_api::executed;
 use crate::serve::guard;
@@ -24,7 +25,7 @@ pub(super) async fn make(mut exchange: HttpExchange, run: Arc<Run>) -> Result<Re
         return Err(exchange.refuse(breach));
     }
     exchange.without_query()?;
-    let CallBody { tool, arguments, call_id, wait_ms } = exchange.read().await?;
+    let CallBody { tool, arguments, call_id, wait_ms, justification } = exchange.read().await?;
     let wait_ms = wait_ms.unwrap_or(0);
     if wait_ms > WAIT_MS_MAX {
         return Err(exchange.refuse(malformed("wait_ms", "`wait_ms`: 60,000 at most")));
@@ -32,6 +33,8 @@ pub(super) async fn make(mut exchange: HttpExchange, run: Arc<Run>) -> Result<Re
     let call = CallRequest {
         call_id: call_name(&exchange, call_id)?,
         traceparent: guard::traceparent(&exchange.headers),
+        justification,
+        face: Some(Face::Http),
         tool,
         // INVARIANT: exactly the bytes of the body, which the strict reader has read.
         arguments: Box::<str>::from(arguments).into_string().into_bytes(),

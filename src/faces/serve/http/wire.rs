@@ -222,6 +222,10 @@ pub struct CallBody {
     #[serde(default)]
     #[schemars(range(max = 60_000))]
     pub wait_ms: Option<u32>,
+    /// Why the call is needed, in one sentence without line breaks, secrets and personal data. The entry of the decision keeps it, and approvers read it. A policy may deny a call without one.
+    #[serde(default)]
+    #[schemars(extend("maxLength" = 512))]
+    pub justification: Option<String>,
 }
 
 /// A call that ran, and whose outcome is recorded.

@@ -22,9 +22,10 @@ use crate::domain::code::{Code, Reader, held};
 use crate::domain::effect::ToolKind;
 use crate::domain::id::CallId;
 use crate::domain::json::Json;
+use crate::domain::tier::Face;
 use crate::enforce::{CallRequest, Fault, Road, Run, Thread};
-use crate::mcp::META_CALL_ID;
 use crate::mcp::rpc::{self, ServerError};
+use crate::mcp::{META_CALL_ID, META_JUSTIFICATION};
 use crate::serve::problem::exchange::Broken;
 use crate::serve::problem::{Problem, receipt_json};
 
@@ -126,6 +127,8 @@ async fn called(
         arguments: tool_request.arguments.clone(),
         call_id: call.clone(),
         traceparent: ask.meta("traceparent").and_then(Json::as_str).map(str::to_owned),
+        justification: ask.meta(META_JUSTIFICATION).and_then(Json::as_str).map(str::to_owned),
+        face: Some(Face::Mcp),
     };
     // WHY: only where requests stand alone does a closed response mean that the client no longer
     // wants the call.

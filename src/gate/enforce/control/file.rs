@@ -146,7 +146,11 @@ fn named(target: &Target) -> String {
         | Target::Run(_)
         | Target::Tool(_)
         | Target::Manifest(_)
-        | Target::Key(_) => {
+        | Target::Key(_)
+        | Target::Face(_)
+        | Target::Kind(_)
+        | Target::Server(_)
+        | Target::Upstream(_) => {
             format!("{} `{}`", target.kind(), target.name())
         }
     }

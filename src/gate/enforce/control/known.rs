@@ -12,7 +12,10 @@ impl Road {
         let (manifests, runs) = (rules.agents.manifests(), self.runs.all());
         let here: Vec<String> = match target {
             // Keys of approvers and break-glass signers are not listed in one place.
-            Target::All | Target::Key(_) => return None,
+            Target::All | Target::Key(_) | Target::Face(_) | Target::Kind(_) => return None,
+            Target::Server(_) | Target::Upstream(_) => {
+                rules.toolbox.parts(target.recorded()).map(str::to_owned).collect()
+            }
             Target::Agent(_) => {
                 let running = runs.iter().map(|run| run.manifest.name.clone());
                 manifests.iter().map(|manifest| manifest.name.clone()).chain(running).collect()

@@ -18,11 +18,13 @@ use super::run::Run;
 use super::tasks::Tasks;
 use super::{Parts, Road};
 use crate::clock::Clock;
+use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
-use crate::domain::id::ToolName;
 use crate::domain::json::Json;
+use crate::domain::tier::Face;
 use crate::identity::manifest::Manifest;
+use crate::judge::Prepared;
 use crate::ledger::Ledger;
 use crate::telemetry::metrics::Metrics;
 use crate::tool::Cancel;
@@ -171,31 +173,48 @@ fn refusal(detail: &str, message: String, rule: &str) -> LayerReason {
 
 impl Road {
     /// Every reason for which operators' orders refuse this call now.
-    pub(super) fn stopped(&self, run: &Run, tool: &ToolName, cancel: &Cancel) -> Vec<LayerReason> {
+    pub(super) fn stopped(
+        &self,
+        run: &Run,
+        prepared: &Prepared,
+        cancel: &Cancel,
+    ) -> Vec<LayerReason> {
         let mut against = Vec::new();
         if cancel.is_ordered() {
             let message = "an operator stopped the call".to_owned();
             against.push(refusal("killed", message, "order"));
         }
-        against.extend(self.stop_reason(&OrderSubject::call(run, tool)));
+        against.extend(self.stop_reason(&OrderSubject::call(run, prepared)));
         if !against.is_empty() {
             cancel.deny();
         }
         against
     }
 
-    /// Whether an order stops this call.
-    pub(super) fn is_stopped(&self, run: &Run, tool: &ToolName) -> bool {
-        self.stop_reason(&OrderSubject::call(run, tool)).is_some()
+    /// Why operators' orders refuse an answer of a recording to this call, which touches nothing.
+    pub(super) fn stopped_answer(&self, run: &Run, call: &ToolCall) -> Option<LayerReason> {
+        let (tool, face) = (Some(call.tool()), call.face());
+        self.stop_reason(&OrderSubject { tool, face, ..OrderSubject::run(run) })
     }
 
-    /// Why operators' orders refuse a new run under this manifest, below this parent.
+    /// Whether an order stops this call.
+    pub(super) fn is_stopped(&self, run: &Run, prepared: &Prepared) -> bool {
+        self.stop_reason(&OrderSubject::call(run, prepared)).is_some()
+    }
+
+    /// The upstreams of models that this call must not ask, because operators switched them off.
+    pub(super) fn off_upstreams(&self, prepared: &Prepared) -> Vec<String> {
+        self.control.commands.stops.read().off_upstreams(prepared, self.clock.now())
+    }
+
+    /// Why operators' orders refuse a new run under this manifest, below this parent, at this face.
     pub(super) fn stopped_opening(
         &self,
         manifest: &Manifest,
         parent: Option<&Run>,
+        face: Option<Face>,
     ) -> Option<LayerReason> {
-        self.stop_reason(&OrderSubject::opening(manifest, parent))
+        self.stop_reason(&OrderSubject::opening(manifest, parent, face))
     }
 
     fn stop_reason(&self, about: &OrderSubject<'_>) -> Option<LayerReason> {

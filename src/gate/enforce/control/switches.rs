@@ -6,10 +6,13 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::approval::order::Loosening;
 use crate::control::{Action, Row, Target};
+use crate::domain::effect::{Effect, Upstream};
 use crate::domain::id::{RunId, ToolName};
+use crate::domain::tier::Face;
 use crate::domain::time::Timestamp;
 use crate::enforce::run::Run;
 use crate::identity::manifest::Manifest;
+use crate::judge::Prepared;
 use crate::record;
 use crate::record::control::ControlApplied;
 
@@ -22,20 +25,59 @@ pub(super) struct OrderSubject<'a> {
     /// too.
     pub parent: Option<&'a Run>,
     pub tool: Option<&'a ToolName>,
+    /// The face of the request, if it is one of an agent.
+    pub face: Option<Face>,
+    /// What the tool is and what it would touch.
+    pub part: PartUse<'a>,
+}
+
+/// The parts of the gate that a call uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::enforce) struct PartUse<'a> {
+    /// The kind of its tool.
+    kind: Option<&'a str>,
+    /// What it touches.
+    effect: Option<&'a Effect>,
+}
+
+impl<'a> PartUse<'a> {
+    pub fn of(prepared: &'a Prepared) -> Self {
+        let kind = prepared.tool().map(|tool| tool.kind.as_str());
+        Self { kind, effect: Some(prepared.effect()) }
+    }
+
+    fn server(&self) -> Option<&'a str> {
+        let Some(Effect::Mcp { server, .. }) = self.effect else { return None };
+        Some(server)
+    }
+
+    /// The upstreams of models that the call may ask, in order.
+    fn upstreams(&self) -> &'a [Upstream] {
+        let Some(Effect::Model { upstreams, .. }) = self.effect else { return &[] };
+        upstreams
+    }
 }
 
 impl<'a> OrderSubject<'a> {
-    pub fn call(run: &'a Run, tool: &'a ToolName) -> Self {
-        Self { tool: Some(tool), ..Self::run(run) }
+    pub fn call(run: &'a Run, prepared: &'a Prepared) -> Self {
+        let call = prepared.call();
+        let (tool, face, part) = (Some(call.tool()), call.face(), PartUse::of(prepared));
+        Self { tool, face, part, ..Self::run(run) }
     }
 
     pub fn run(run: &'a Run) -> Self {
         let parent = run.parent.as_deref();
-        Self { manifest: &run.manifest, run: Some(&run.id), parent, tool: None }
+        let part = PartUse { kind: None, effect: None };
+        Self { manifest: &run.manifest, run: Some(&run.id), parent, tool: None, face: None, part }
     }
 
-    pub const fn opening(manifest: &'a Manifest, parent: Option<&'a Run>) -> Self {
-        Self { manifest, run: None, parent, tool: None }
+    pub const fn opening(
+        manifest: &'a Manifest,
+        parent: Option<&'a Run>,
+        face: Option<Face>,
+    ) -> Self {
+        let part = PartUse { kind: None, effect: None };
+        Self { manifest, run: None, parent, tool: None, face, part }
     }
 
     /// Its own manifest and those of the runs above.
@@ -60,6 +102,11 @@ impl<'a> OrderSubject<'a> {
                 signers.contains(key)
                     && signers.iter().filter(|signer| *signer != key).count() < needed
             }),
+            Target::Face(face) => self.face == Some(*face),
+            Target::Kind(kind) => self.part.kind == Some(kind.as_str()),
+            Target::Server(server) => self.part.server() == Some(server.as_str()),
+            // Only if no other is left: `Switches::against` counts them.
+            Target::Upstream(_) => false,
         }
     }
 }
@@ -84,7 +131,7 @@ impl StopOrder {
 /// An order that stops the subject of a decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct StandingOrder {
-    /// `suspended` or `revoked`.
+    /// `suspended` or `revoked`; of a part of the gate, the switch.
     pub detail: &'static str,
     /// The kind of its target.
     pub kind: &'static str,
@@ -97,6 +144,14 @@ impl StandingOrder {
         match *kind {
             "all" => format!("an operator has {detail} every call"),
             "key" => format!("an operator has {detail} a key that signed the agent's manifest"),
+            "face" => format!(
+                "an operator has switched off the face `{name}`: call at another one, or wait"
+            ),
+            "kind" => format!("an operator has switched off the tools of kind `{name}`"),
+            "server" => format!("an operator has switched off the MCP server `{name}`"),
+            "upstream" => format!(
+                "an operator has switched off the model upstream `{name}`, and the call has no other"
+            ),
             kind => format!("an operator has {detail} the {kind} `{name}`"),
         }
     }
@@ -240,7 +295,32 @@ impl Switches {
         if let Some((target, stop)) = found {
             return Some(standing(target, stop));
         }
+        if let Some(last) = self.no_upstream(about.part.upstreams(), now) {
+            return Some(last);
+        }
         about.manifests().find_map(|manifest| self.unsigned(manifest, needed, now))
+    }
+
+    /// The switch of the first of these upstreams of models, if none of them is on.
+    fn no_upstream(&self, upstreams: &[Upstream], now: Timestamp) -> Option<StandingOrder> {
+        let mut stops = upstreams.iter().map(|upstream| self.stop_of_upstream(&upstream.name, now));
+        let first = stops.next()??;
+        stops.all(|stop| stop.is_some()).then(|| standing(&first.0, first.1))
+    }
+
+    fn stop_of_upstream(&self, name: &str, now: Timestamp) -> Option<(Target, &StopOrder)> {
+        let target = Target::Upstream(name.to_owned());
+        let stop = self.stops.get(&target)?.iter().find(|stop| stop.is_in_force(now))?;
+        Some((target, stop))
+    }
+
+    /// The upstreams of models among these that are switched off.
+    pub fn off_upstreams(&self, prepared: &Prepared, now: Timestamp) -> Vec<String> {
+        if self.stops.is_empty() {
+            return Vec::new();
+        }
+        let all = PartUse::of(prepared).upstreams().iter().map(|upstream| &upstream.name);
+        all.filter(|name| self.stop_of_upstream(name, now).is_some()).cloned().collect()
     }
 
     /// A stopped signer's key, if too few of the manifest's signers remain.
@@ -283,6 +363,9 @@ impl Switches {
                 | Target::Tool(_)
                 | Target::Manifest(_)
                 | Target::Key(_) => format!("control: {kind} `{name}` is {detail}{until}"),
+                Target::Face(_) | Target::Kind(_) | Target::Server(_) | Target::Upstream(_) => {
+                    format!("control: {kind} `{name}` is switched off{until}")
+                }
             });
         }
         notes
@@ -290,7 +373,19 @@ impl Switches {
 }
 
 fn standing(target: &Target, stop: &StopOrder) -> StandingOrder {
-    StandingOrder { detail: stop_detail(stop.action), kind: target.kind(), name: target.name() }
+    let detail = match target {
+        Target::Face(_) => "switch.face",
+        Target::Kind(_) => "switch.kind",
+        Target::Server(_) => "switch.server",
+        Target::Upstream(_) => "switch.upstream",
+        Target::All
+        | Target::Agent(_)
+        | Target::Run(_)
+        | Target::Tool(_)
+        | Target::Manifest(_)
+        | Target::Key(_) => stop_detail(stop.action),
+    };
+    StandingOrder { detail, kind: target.kind(), name: target.name() }
 }
 
 const fn stop_detail(action: Action) -> &'static str {

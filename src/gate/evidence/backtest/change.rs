@@ -197,8 +197,7 @@ mod tests {
     fn what_is_no_longer_redacted_is_a_flip() {
         let mut old = outcome(Course::Run, "", "");
         let new = old.clone();
-        old.obligations =
-            vec![Obligation { bytes: None, kinds: None, opaque: None, r#type: "redact".into() }];
+        old.obligations = vec![Obligation { r#type: "redact".into(), ..Obligation::default() }];
         let change = DecisionChange::between(&old, &new).unwrap();
         assert_eq!(change, DecisionChange::Obligations);
         assert!(change.flips() && !DecisionChange::Reasons.flips());

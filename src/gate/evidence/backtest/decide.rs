@@ -54,11 +54,13 @@ pub(super) struct Input {
     kind: String,
     /// What the run had read; absent in version 1.
     taint: Option<TaintInput>,
+    /// Whether the agent gave a reason for the call.
+    is_justified: bool,
 }
 
 impl Input {
     /// Takes a parsed input.
-    pub(super) fn of(body: Vec<u8>, json: Json) -> Option<Self> {
+    pub(super) fn of(body: Vec<u8>, json: Json, is_justified: bool) -> Option<Self> {
         let document: Document = json.read().ok()?;
         let at = document.time.rfc3339?;
         let tier = document.tool.tier.as_deref().and_then(Tier::parse);
@@ -66,7 +68,18 @@ impl Input {
         let under_break_glass = document.break_glass.is_some_and(|order| order.open);
         let (is_approved, taint) = (is_released(None, &document.approvals), document.taint);
         let kind = document.tool.kind;
-        Some(Self { body, json, agent, at, tier, under_break_glass, is_approved, kind, taint })
+        Some(Self {
+            body,
+            json,
+            agent,
+            at,
+            tier,
+            under_break_glass,
+            is_approved,
+            kind,
+            taint,
+            is_justified,
+        })
     }
 }
 
@@ -146,6 +159,7 @@ impl Candidate {
         let irreversible = is_irreversible(input.tier.unwrap_or(Tier::T3), &input.kind);
         let (answer, taint) = (policy::or_denial(answered), input.taint.as_ref());
         let answer = floored(answer, taint, irreversible, released);
+        let answer = policy::justified(answer, input.is_justified);
         Outcome::now(&answer, fault)
     }
 }

@@ -8,7 +8,7 @@ use super::change::{DecisionChange, Outcome};
 use super::decide::Input;
 use super::{Baseline, Comparison};
 use crate::domain::commitment::open;
-use crate::domain::decision::Verdict;
+use crate::domain::decision::{RATE_LIMITED, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::domain::time::Timestamp;
@@ -70,7 +70,7 @@ impl NotJudged {
         match self {
             Self::NoPolicy => "no policy was in force, so no input was recorded".to_owned(),
             Self::NoPlace => {
-                "held by policy, and refused because too many calls waited: its input is not kept"
+                "allowed or held by policy, and refused because too many calls waited or were made: its input is not kept"
                     .to_owned()
             }
             Self::Incognito => "the run was incognito: its inputs are not kept".to_owned(),
@@ -188,7 +188,7 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
         let decision = draft.body.decision();
         let reasons = decision.map_or(&[][..], |decision| decision.reasons);
         let of = |known: &[&str]| reasons.iter().any(|reason| known.contains(&&*reason.detail));
-        if of(&["limit.pending"]) {
+        if of(&["limit.pending", RATE_LIMITED]) {
             return left(NotJudged::NoPlace);
         }
         // The refusal came from a step before any policy, which would refuse the call again.
@@ -222,7 +222,10 @@ fn read(vault: Option<&Vault>, item: &mut DecisionEntry) -> Result<Input, Judged
     if !is_known(&version) {
         return left(NotJudged::Version(version));
     }
-    let Some(input) = Input::of(row.body, json) else { return left(NotJudged::Malformed) };
+    let is_justified = draft.body.decision().is_some_and(|one| one.justification.is_some());
+    let Some(input) = Input::of(row.body, json, is_justified) else {
+        return left(NotJudged::Malformed);
+    };
     if item.only.as_deref().is_some_and(|only| input.agent != only) {
         return Err(JudgedOutcome::Foreign);
     }
@@ -266,6 +269,7 @@ mod tests {
             findings: None,
             findings_more: None,
             firewall: None,
+            justification: None,
             layers: List::default(),
             mark: None,
             nonce: Absent,

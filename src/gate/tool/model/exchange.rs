@@ -58,9 +58,16 @@ impl Exchange<'_> {
     pub async fn run(&self, mut flow: Flow<'_>) -> Unmasked {
         let mut last = failed(FailureClass::Connect, false, "no upstream could be asked");
         let mut opened = None;
-        for (at, request) in (1_usize..).zip(&self.ready.requests) {
-            let is_last = at == self.ready.requests.len();
+        let mut places = Vec::with_capacity(self.ready.requests.len());
+        for request in &self.ready.requests {
             let Some(place) = self.model.places.get(request.upstream) else { continue };
+            if !self.permit.spares(&place.name) {
+                places.push((request, place));
+            }
+        }
+        let count = places.len();
+        for (at, (request, place)) in (1_usize..).zip(places) {
+            let is_last = at == count;
             let span = place.span(&request.model);
             // Until the provider reports its usage, the maximum counts as used.
             self.uses(self.guess(place));
@@ -278,10 +285,7 @@ impl Exchange<'_> {
 
     /// The most bytes of a streamed answer.
     fn cap(&self) -> u64 {
-        let caps = self.permit.obligations().iter().filter_map(|obligation| match obligation {
-            PolicyObligation::CapBytes { bytes } => Some(*bytes),
-            PolicyObligation::Redact { .. } => None,
-        });
+        let caps = self.permit.obligations().iter().filter_map(PolicyObligation::cap);
         caps.fold(STREAM_BYTES_MAX.min(self.model.result_bytes_max), u64::min)
     }
 

@@ -181,6 +181,9 @@ impl Model {
             failed(FailureClass::Changed, false, "the call was prepared by another tool");
         for request in &ready.requests {
             let Some(place) = self.places.get(request.upstream) else { continue };
+            if permit.spares(&place.name) {
+                continue;
+            }
             // Until the provider reports its usage, the maximum counts as used.
             permit.observe(|seen| seen.usage = Some(place.guess(ready, self.flat)));
             let span = place.span(&request.model);

@@ -15,10 +15,11 @@ use super::net::{Resolve, System};
 use super::sandbox::Workspaces;
 use super::scrub::{Scrub, Scrubbed};
 use super::{ToolExecutor, open};
-use crate::catalog::Binding;
+use crate::catalog::read_back::ReadBack;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
 use crate::catalog::web_url;
+use crate::catalog::{Binding, Kind};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -35,6 +36,7 @@ use crate::identity::manifest::Grant;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Screening;
 use crate::judge::prepared::{Prepared, PreparedResource};
+use crate::record::control::TargetKind;
 use crate::record::conversation::list_member;
 
 /// The arguments of a tool call are handed over at once.
@@ -120,6 +122,10 @@ pub struct Toolbox {
     tools: BTreeMap<ToolName, Tool>,
     /// Host and port of every backend.
     reaches: BTreeSet<(String, u16)>,
+    /// What of the tools operators can switch off by its name.
+    parts: BTreeSet<(TargetKind, String)>,
+    /// The checks after calls that completed, by tool.
+    checks: BTreeMap<ToolName, Arc<ReadBack>>,
     scrub: Scrub,
     guard: Guard,
     workspaces: Arc<Workspaces>,
@@ -157,6 +163,11 @@ impl Toolbox {
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
         let reaches = origins.map(|origin| (origin.host.to_string(), origin.port)).collect();
+        let check = |binding: &Binding| {
+            Some((binding.name.clone(), Arc::clone(binding.read_back.as_ref()?)))
+        };
+        let checks = bindings.iter().filter_map(check).collect();
+        let parts = bindings.iter().flat_map(|binding| parts_of(&binding.kind)).collect();
         for binding in bindings {
             let name = binding.name.clone();
             match tool(binding, upstreams, resolve) {
@@ -168,7 +179,7 @@ impl Toolbox {
             return Err(errors);
         }
         let workspaces = Arc::clone(upstreams.workspaces());
-        Ok(Self { workspaces, reaches, ..Self::of(tools, scrub) })
+        Ok(Self { workspaces, reaches, parts, checks, ..Self::of(tools, scrub) })
     }
 
     /// The names of the tools.
@@ -181,6 +192,18 @@ impl Toolbox {
         &self.reaches
     }
 
+    /// The check after a completed call of this tool.
+    #[must_use]
+    pub fn read_back(&self, tool: &ToolName) -> Option<&Arc<ReadBack>> {
+        self.checks.get(tool)
+    }
+
+    /// The MCP servers or the upstreams of models, by name.
+    pub fn parts(&self, kind: TargetKind) -> impl Iterator<Item = &str> {
+        let parts = self.parts.iter().filter(move |(of, _)| *of == kind);
+        parts.map(|(_, name)| name.as_str())
+    }
+
     /// A toolbox of these tools. `scrub`'s secrets are masked in every output of their executors.
     pub fn of(tools: Vec<Tool>, scrub: Scrub) -> Self {
         let guarded = tools.into_iter().map(|tool| {
@@ -189,8 +212,9 @@ impl Toolbox {
         });
         let (tools, reaches) = (guarded.collect(), BTreeSet::new());
         let client = client(&scrub);
-        let (guard, workspaces) = (Guard::default(), Arc::default());
-        Self { tools, reaches, scrub, guard, workspaces, client }
+        let (guard, workspaces, parts) = (Guard::default(), Arc::default(), BTreeSet::new());
+        let checks = BTreeMap::new();
+        Self { tools, reaches, parts, checks, scrub, guard, workspaces, client }
     }
 
     /// The same, with what the configuration says about findings.
@@ -446,3 +470,22 @@ pub fn executor(toolbox: &Toolbox, name: &ToolName) -> Option<Arc<dyn ToolExecut
 
 #[cfg(test)]
 mod tests;
+
+/// What of a tool operators can switch off by its name.
+fn parts_of(kind: &Kind) -> Vec<(TargetKind, String)> {
+    match kind {
+        Kind::Mcp(mcp) => vec![(TargetKind::Server, mcp.server.name.clone())],
+        Kind::Model(model) => {
+            let names = model.upstreams.iter().map(|upstream| upstream.name.clone());
+            names.map(|name| (TargetKind::Upstream, name)).collect()
+        }
+        Kind::Http(_)
+        | Kind::Fetch(_)
+        | Kind::FileRead(_)
+        | Kind::FileList(_)
+        | Kind::FileWrite(_)
+        | Kind::Command(_)
+        | Kind::Sql(_)
+        | Kind::Grpc(_) => Vec::new(),
+    }
+}

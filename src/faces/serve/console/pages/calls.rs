@@ -143,6 +143,7 @@ pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
             ("Rule", html! { (text(&call.rule)) }),
             ("Approvals", html! { (call.approvals) " " (shown(&call.decided_by.join(", "))) }),
             ("Arguments by", html! { (shown(detail.asked_by.as_deref().unwrap_or("the agent"))) }),
+            ("Reason of the agent", html! { (text(&detail.justification)) }),
             ("Policy", html! { (text(&detail.policy)) }),
             ("Trace", html! { (text(&detail.traceparent)) }),
             ("Findings", html! { (text(&Some(call.findings.join(", ")).filter(|all| !all.is_empty()))) }),

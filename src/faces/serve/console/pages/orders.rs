@@ -15,7 +15,8 @@ const ORDERS: &str = "/console/orders";
 const LINES: u64 = 200;
 /// What an order of the form can do, and to what.
 const ACTIONS: [&str; 3] = ["suspend", "revoke", "kill"];
-const TARGETS: [&str; 6] = ["run", "agent", "tool", "manifest", "key", "all"];
+const TARGETS: [&str; 10] =
+    ["run", "agent", "tool", "face", "kind", "server", "upstream", "manifest", "key", "all"];
 
 /// The orders above the number in the query; without one, the newest.
 pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure> {

@@ -74,15 +74,10 @@ impl EventMask {
         obligations: &[PolicyObligation],
     ) -> Result<Option<Self>, UnknownKind> {
         let (mut kinds, mut all_opaque, mut masks) = (Vec::new(), true, false);
-        for obligation in obligations {
-            match obligation {
-                PolicyObligation::Redact { kinds: more, opaque } => {
-                    kinds.extend(more.iter().cloned());
-                    all_opaque &= opaque;
-                    masks = true;
-                }
-                PolicyObligation::CapBytes { .. } => {}
-            }
+        for (more, opaque) in obligations.iter().filter_map(PolicyObligation::redacts) {
+            kinds.extend(more.iter().cloned());
+            all_opaque &= opaque;
+            masks = true;
         }
         if let Some(unknown) = kinds.iter().find(|kind| !firewall::is_kind(kind)) {
             return Err(UnknownKind(unknown.clone()));

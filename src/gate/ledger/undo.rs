@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::Failure;
-use crate::cli::error::LookupError;
+use super::store::{EntryRow, LedgerReader, PayloadRef, StoreError};
+use super::vault::{self, Vault};
+use super::{Error as LedgerError, Ledger};
 use crate::domain::commitment::opens;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::json::{self, Json, Limits};
-use crate::ledger::store::{LedgerReader, PayloadRef, StoreError};
-use crate::ledger::vault::{self, Vault};
+use crate::record;
 use crate::record::call::CallFailed;
 use crate::record::{Commitment, Entry, Kind, Role};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const VERSION: &str = "wicketgate/pre-image/1";
 
 /// One file that the run changed, and everything the run did to it.
 #[derive(Debug)]
-pub(super) struct Undo {
+pub struct Undo {
     /// Name of the root.
     pub root: String,
     /// Path below it.
@@ -53,7 +53,7 @@ struct Step {
 
 /// What follows for one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Decision {
+pub enum Decision {
     /// The file is as the run left it.
     Restore,
     /// The file is as it was before the run.
@@ -82,6 +82,13 @@ impl Undo {
         }
     }
 
+    /// The arguments of the call that puts it back if the file is as the run left it, which the tool
+    /// itself makes sure of; `None` if the run changed nothing of it.
+    pub fn restoring(&self) -> Option<Value> {
+        let (first, last) = (self.steps.first()?, self.steps.last()?);
+        (first.before != last.after).then(|| self.arguments(last.after.as_ref()))
+    }
+
     /// The arguments of the call that puts it back, if this is there now.
     pub fn arguments(&self, now: Option<&Digest>) -> Value {
         let mut arguments = match &self.content {
@@ -100,7 +107,7 @@ impl Undo {
 
 /// Why the former content of a file cannot be restored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ImageError {
+pub enum ImageError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -124,10 +131,22 @@ pub(super) enum ImageError {
     Members,
 }
 
-/// A run that still changes files.
+/// Why it is not known what a run did to files.
 #[derive(Debug, thiserror::Error)]
-#[error("call `{0}` of the run is still in progress")]
-struct Unfinished(CallId);
+pub enum Error {
+    /// There is no such run.
+    #[error("no run `{0}`")]
+    NoRun(RunId),
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An entry cannot be read.
+    #[error(transparent)]
+    Entry(record::Error),
+    /// The run still changes files.
+    #[error("call `{0}` of the run is still in progress")]
+    Unfinished(CallId),
+}
 
 /// How a call ended, as far as its file is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,40 +157,78 @@ enum End {
 }
 
 /// All of the run's effects on files, in the order of their first change.
-pub(super) async fn of_run(
+///
+/// # Errors
+/// The run is unknown or not over, or the ledger cannot be read.
+pub async fn of_run(
     reader: &dyn LedgerReader,
     vault: Option<&Vault>,
     run: &RunId,
-) -> Result<Vec<Undo>, Failure> {
-    let found = reader.find_run(run).await?;
-    let no_run = || Failure::usage(LookupError::Run(*run));
-    let chain = found.ok_or_else(no_run)?;
+) -> Result<Vec<Undo>, Error> {
+    let chain = reader.find_run(run).await?.ok_or(Error::NoRun(*run))?;
     let rows = reader.run_entries(&chain, run).await?;
+    let mut undo: Vec<Undo> = Vec::new();
+    for (entry, commitment, certain) in changes(&rows, None)? {
+        let image = image(reader, vault, &chain, (entry.seq, &commitment)).await;
+        add(&mut undo, &entry, certain, image);
+    }
+    Ok(undo)
+}
+
+/// Authorisations with a pre-image that may have changed a file, and whether they did. `current`: a call
+/// that did and is not recorded as ended; others that are not may have. Without it, none may be open.
+fn changes(
+    rows: &[EntryRow],
+    current: Option<&CallId>,
+) -> Result<Vec<(Entry, Commitment, bool)>, Error> {
     let mut kept: Vec<(Entry, Commitment)> = Vec::new();
     let mut ends: BTreeMap<CallId, End> = BTreeMap::new();
-    for row in &rows {
-        let entry = Entry::parse(&row.body).map_err(Failure::unverifiable)?;
+    for row in rows {
+        let entry = Entry::parse(&row.body).map_err(Error::Entry)?;
         if let Some((call, end)) = end(&entry) {
             ends.insert(call, end);
         }
         let commitment = entry.draft.committed(ROLE).cloned();
         kept.extend(commitment.map(|commitment| (entry, commitment)));
     }
-    let mut undo: Vec<Undo> = Vec::new();
+    let mut changes = Vec::new();
     for (entry, commitment) in kept {
         let Some(call) = entry.draft.call.clone() else { continue };
-        let certain = match ends.get(&call) {
-            Some(End::Done) => true,
-            Some(End::Maybe) => false,
-            Some(End::Never) => continue,
-            None => {
-                return Err(Failure::invalid(Unfinished(call)));
-            }
+        let certain = match (ends.get(&call), current) {
+            (Some(End::Done), _) => true,
+            (Some(End::Maybe), _) => false,
+            (Some(End::Never), _) => continue,
+            (None, Some(current)) => call == *current,
+            (None, None) => return Err(Error::Unfinished(call)),
         };
-        let image = image(reader, vault, &chain, (entry.seq, &commitment)).await;
-        add(&mut undo, &entry, certain, image);
+        changes.push((entry, commitment, certain));
     }
-    Ok(undo)
+    Ok(changes)
+}
+
+impl Ledger {
+    /// All of the open run's effects on files. `current`: the call that changed one and whose outcome is
+    /// not recorded yet.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(crate) async fn undo_of(
+        &self,
+        run: &RunId,
+        current: &CallId,
+    ) -> Result<Vec<Undo>, LedgerError> {
+        let unread = |why: String| LedgerError::Unavailable(why);
+        let rows = self.shared.store.run_entries(self.key()?, run).await;
+        let rows = rows.map_err(|e| unread(e.to_string()))?;
+        let changes = changes(&rows, Some(current)).map_err(|e| unread(e.to_string()))?;
+        let mut undo: Vec<Undo> = Vec::new();
+        for (entry, commitment, certain) in changes {
+            let row = self.payload_row(entry.seq, &commitment.c.0).await?;
+            let image = row.ok_or(ImageError::Erased).and_then(|row| read(&row.body));
+            add(&mut undo, &entry, certain, image);
+        }
+        Ok(undo)
+    }
 }
 
 /// How this entry ends its call, if it does.
@@ -205,7 +262,11 @@ async fn image(
     if opens(&commitment.c, &row.salt, &row.body).is_none() {
         return Err(ImageError::Foreign);
     }
-    let image = Json::parse(&row.body, &Limits::FILE)?;
+    read(&row.body)
+}
+
+fn read(body: &[u8]) -> Result<PreImage, ImageError> {
+    let image = Json::parse(body, &Limits::FILE)?;
     match image.read::<Versioned>() {
         Ok(Versioned { v }) if v == VERSION => image.read().map_err(|_| ImageError::Members),
         Ok(_) | Err(_) => Err(ImageError::Version),
