@@ -114,6 +114,7 @@ pub fn input(
         pools: Vec::new(),
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
+        trust: None,
     };
     let circumstances =
         Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };

@@ -54,6 +54,7 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         anchor_file: config.fleet.anchor_file.clone(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
+        trust: config.trust.input.then(|| config.trust.score_window()),
         sights: fleet::sights(config).map_err(Error::wrong)?,
         ..LedgerSettings::default()
     };

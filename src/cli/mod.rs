@@ -61,6 +61,7 @@ mod sign;
 mod size;
 mod suggest;
 mod tools;
+mod trust;
 mod version;
 mod witness;
 
@@ -178,7 +179,7 @@ enum Command {
 
 /// Commands that may be named without their group. Most were once at the top level, and clients, charts
 /// and scripts still use the old names.
-pub const MOVED: [(&str, &str); 13] = [
+pub const MOVED: [(&str, &str); 14] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
@@ -192,6 +193,7 @@ pub const MOVED: [(&str, &str); 13] = [
     ("payload", "ledger"),
     ("witness", "ledger"),
     ("firewall", "policy"),
+    ("trust", "tools"),
 ];
 
 /// Puts the group before a command that was moved into it, so that clap knows each command by one name only.

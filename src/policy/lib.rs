@@ -40,6 +40,7 @@ mod formats;
 mod ground;
 pub mod input;
 mod layout;
+pub mod learn;
 pub mod lint;
 mod modified;
 pub mod mutate;

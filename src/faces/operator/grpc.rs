@@ -371,6 +371,21 @@ impl Calls for Services {
         let payloads = objects(&shown.await?.payloads);
         Ok(Response::new(pb::CallPayloadsResponse { payloads }))
     }
+
+    async fn trust(
+        &self,
+        request: Request<pb::TrustRequest>,
+    ) -> Result<Response<pb::TrustResponse>, Status> {
+        let found = self.answer::<route::Trust, _>(request, |_, _| Ok(((), ()))).await?;
+        Ok(Response::new(pb::TrustResponse {
+            scores: objects(&found.scores),
+            drops: objects(&found.drops),
+            window: found.window,
+            days: found.days,
+            as_of: found.as_of,
+            behind: found.behind,
+        }))
+    }
 }
 
 fn named(sent: pb::CallRequest) -> CallPath {

@@ -12,7 +12,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, LayerReason};
 use crate::domain::effect::ToolKind;
-use crate::domain::id::ToolName;
+use crate::domain::id::{CallId, ToolName};
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Direction;
@@ -54,6 +54,7 @@ impl Road {
                 against.extend(Resumed::masked_since(resumed.as_ref(), &prepared, &refusals));
                 against.extend(refusals);
                 break_glass = self.control.break_glass.open_for(&run.agent.id, &tool);
+                facts.trust = prepared.tool().and_then(|tool| self.ledger.tool_trust(tool, now));
             }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut step)) => {
@@ -66,14 +67,10 @@ impl Road {
         }
         let (settings, road) = (&self.settings, Arc::clone(self));
         let (hold, apart) = (settings.hold, settings.judge_apart && prepared.is_ready());
-        let (most, all) = (settings.pending_max, settings.pending_all_max);
         let judging = move || {
             let id = prepared.call().id().clone();
             // Evaluated only for a call that is about to be held, because it visits every open run.
-            let capacity = || {
-                let (agents, held) = (road.in_force.agents(), road.runs.held_by());
-                run.hold_place(&id, most, shares::may(all, agents, &held, &run.opener.name))
-            };
+            let capacity = || road.hold_room(&run, &id);
             let criteria = Criteria {
                 engine: engine.as_ref(),
                 agent: &seen(&run.agent, &sight),
@@ -104,6 +101,13 @@ impl Road {
         self.replaying.judged(&judged);
         self.broke_glass(&judged);
         judged
+    }
+
+    /// Why this run may not hold one more call, if it may not.
+    fn hold_room(&self, run: &super::Run, id: &CallId) -> Option<LayerReason> {
+        let (most, all) = (self.settings.pending_max, self.settings.pending_all_max);
+        let (agents, held) = (self.in_force.agents(), self.runs.held_by());
+        run.hold_place(id, most, shares::may(all, agents, &held, &run.opener.name))
     }
 
     fn broke_glass(&self, judged: &Judged) {

@@ -16,7 +16,7 @@ use crate::domain::seed::Seed;
 use crate::domain::time::Timestamp;
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
-use crate::policy::input::{PoolInput, RunFacts};
+use crate::policy::input::{PoolInput, RunFacts, ToolTrust};
 
 /// A run that is being opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,6 +54,8 @@ pub struct RecordedRunFacts {
     pub pools: Vec<PoolInput>,
     /// `input.context.attested`.
     pub attested: std::collections::BTreeMap<String, String>,
+    /// `input.tool.trust`.
+    pub trust: Option<ToolTrust>,
 }
 
 /// One recorded call, as it is judged again.
@@ -105,8 +107,8 @@ impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
     pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
         let Some(recorded) = self.run_facts.take() else { return };
-        let RecordedRunFacts { calls, errors, denied, cost, pools, attested } = recorded;
+        let RecordedRunFacts { calls, errors, denied, cost, pools, attested, trust } = recorded;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
-        (facts.pools, facts.attested) = (pools, attested);
+        (facts.pools, facts.attested, facts.trust) = (pools, attested, trust);
     }
 }

@@ -272,6 +272,7 @@ impl Run {
             pools: Vec::new(),
             labels: self.labels.clone(),
             attested: attested.clone(),
+            trust: None,
         }
     }
 

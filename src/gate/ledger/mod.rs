@@ -19,6 +19,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
 use crate::record::debug_by;
+use crate::record::trust::TrustWindow;
 use crate::telemetry::metrics::Metrics;
 use drafts::DraftWithPayloads;
 use item::{Claim, Completion, Item};
@@ -57,6 +58,7 @@ mod schema;
 pub mod sequencer;
 pub mod spool;
 pub mod sqlite;
+mod standing;
 pub mod store;
 pub mod tail;
 pub mod time;
@@ -149,6 +151,8 @@ pub struct LedgerSettings {
     pub vault: Option<Arc<vault::Vault>>,
     /// Makes the keyed digest of the call that a decision records (`mark`); `None`: no mark.
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
+    /// Which ended calls policies see of a tool; `None`: they see none.
+    pub trust: Option<TrustWindow>,
 }
 
 impl Default for LedgerSettings {
@@ -172,6 +176,7 @@ impl Default for LedgerSettings {
             reaping: false,
             vault: None,
             marks: None,
+            trust: None,
         }
     }
 }
@@ -226,6 +231,8 @@ pub(crate) struct Shared {
     incognito: RwLock<BTreeSet<RunId>>,
     /// The time until which the slot is certainly held.
     tenure: Arc<fuse::Tenure>,
+    /// How calls ended, if policies see that.
+    trust: Option<standing::TrustKeeper>,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -244,6 +251,7 @@ impl Ledger {
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
         let (status_out, status) = watch::channel(LedgerStatus::Starting(UNTRIED.into()));
+        let trust = settings.trust.map(standing::TrustKeeper::new);
         let shared = Arc::new(Shared {
             settings,
             store: Arc::clone(&parts.store),
@@ -253,6 +261,7 @@ impl Ledger {
             leased: OnceLock::new(),
             incognito: RwLock::default(),
             tenure,
+            trust,
         });
         let lanes = later::Lanes::new(intents_in, owed_in, later_in);
         let writer = sequencer::Writer::new(parts, Arc::clone(&shared), lanes, status_out);

@@ -124,6 +124,14 @@ impl Writer {
             }
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         };
+        while let Err(why) = self.shared.count_ended(&sequencer.key).await {
+            self.status.send_replace(LedgerStatus::Starting(why.reason().to_owned()));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ending::Stopped,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
         sequencer.status = self.status.clone();
         sequencer.publish();
         drop(recovered.send(runs));
@@ -313,6 +321,9 @@ impl Sequencer {
         let took = self.shared.clock.monotonic().saturating_sub(started);
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
         self.head = batch.head.clone();
+        if let Some(keeper) = &self.shared.trust {
+            keeper.take(&batch.entries);
+        }
         self.replenish().await;
         self.publish();
         self.answer(waiting);

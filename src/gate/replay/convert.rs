@@ -47,6 +47,7 @@ pub(super) fn run_facts(input: &Document) -> Recorded {
         cost: input.run.cost,
         pools: input.pools.clone(),
         attested: input.context.attested.clone(),
+        trust: input.tool.trust,
     }
 }
 

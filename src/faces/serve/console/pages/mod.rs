@@ -20,6 +20,7 @@ pub(super) mod oidc;
 pub(super) mod orders;
 pub(super) mod policy;
 pub(super) mod runs;
+pub(super) mod trust;
 
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console/live", "Live", "l"),
     ("/console/health", "Health", "e"),
     ("/console/limits", "Limits", "m"),
+    ("/console/trust", "Trust", "t"),
     ("/console/orders", "Orders", "o"),
     ("/console/policy", "Policy", "p"),
     ("/console/evidence", "Evidence", "v"),
