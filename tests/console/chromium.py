@@ -18,6 +18,8 @@ PAGES = (
     "/runs",
     "/calls",
     "/health",
+    "/trust",
+    "/patterns",
     "/orders",
     "/orders/new",
     "/policy",

@@ -161,13 +161,15 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
 }
 
 /// The pages of one visit.
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 22] = [
     "Log in",
     "What waits",
     "Held calls",
     "Runs",
     "Calls",
     "Health",
+    "Trust",
+    "Patterns",
     "Orders",
     "Stop something",
     "Policy",
