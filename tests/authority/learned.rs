@@ -41,8 +41,9 @@ impl Setup {
 
     /// These calls are held, and these people say this word about them in turn.
     async fn decided(&self, word: &str, people: &[&str], calls: std::ops::Range<u32>) {
-        let agent = self.sidecar.open().await;
         for (number, who) in calls.zip(people.iter().cycle()) {
+            // Each in a run of its own: too many denials suspend one.
+            let agent = self.sidecar.open().await;
             let (id, args) =
                 (format!("c-{number}"), format!(r#"{{"n":{},"s":"alice"}}"#, 20 + number));
             let held = agent.call("work.do", &id, &args).await.unwrap_err();

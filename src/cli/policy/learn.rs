@@ -112,7 +112,7 @@ fn learn(args: &Args) -> Result<Exit, Failure> {
     passes_lints(&bundle, &made)?;
     write(from, out, &made)?;
     passes_tests(out)?;
-    say(visible(made.rule.trim_end()));
+    made.rule.lines().for_each(|line| say(visible(&line.replace('\t', "    "))));
     note(format!("wrote {}: read the rule and its tests before you sign them", out.display()));
     if let Some(key) = &args.key {
         let read = (&runtime, &*ledger, vault.as_deref());
