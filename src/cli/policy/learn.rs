@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", requires = "pattern")]
     bundle: Option<PathBuf>,
     /// Write the changed bundle to this directory; it must be empty or not exist
-    #[arg(long, value_name = "DIR", requires = "pattern")]
+    #[arg(long, value_name = "PATH", requires = "pattern")]
     out: Option<PathBuf>,
     /// Days until the rule ends
     #[arg(long, value_name = "N", default_value_t = DAYS_MAX, value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX))]
