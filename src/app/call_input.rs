@@ -116,6 +116,7 @@ pub fn input(
         labels: BTreeMap::new(),
         attested: BTreeMap::new(),
         taint: TaintFacts { floor: config.taint.settings().floor, ..TaintFacts::default() },
+        trust: None,
     };
     let circumstances =
         Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };

@@ -273,6 +273,7 @@ async fn operator_api(
         reject: Arc::new(move |code| counted.rejected(code.as_str())),
         tenant: at.tenant.clone(),
     });
+    api.score_within(config.trust.score_window());
     if let Some(break_glass) = super::break_glass::operator_part(config, &writers.metrics)? {
         api.allow_break_glass(break_glass);
     }

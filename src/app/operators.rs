@@ -50,6 +50,7 @@ pub(super) async fn operator_api(
         reject: Arc::new(reject),
         tenant: super::fleet::tenant(&checked.config),
     });
+    api.score_within(checked.config.trust.score_window());
     if let Some(break_glass) = break_glass {
         api.allow_break_glass(break_glass);
     }

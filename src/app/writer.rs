@@ -55,6 +55,7 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         alerts: config.alerts.rules(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
+        trust: config.trust.input.then(|| config.trust.score_window()),
         sights: fleet::sights(config).map_err(Error::wrong)?,
         ..LedgerSettings::default()
     };

@@ -65,6 +65,7 @@ mod size;
 mod suggest;
 mod switch;
 mod tools;
+mod trust;
 mod version;
 mod witness;
 
@@ -187,7 +188,7 @@ enum Command {
 
 /// Commands that may be named without their group. Most were once at the top level, and clients, charts
 /// and scripts still use the old names.
-pub const MOVED: [(&str, &str); 14] = [
+pub const MOVED: [(&str, &str); 16] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
@@ -203,6 +204,7 @@ pub const MOVED: [(&str, &str); 14] = [
     ("witness", "ledger"),
     ("firewall", "policy"),
     ("alert", "control"),
+    ("trust", "tools"),
 ];
 
 /// Puts the group before a command that was moved into it, so that clap knows each command by one name only.

@@ -13,6 +13,7 @@ use super::reader::{self, LedgerSource};
 use super::{Exit, Failure, block_on, note, say};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::id::{ChainId, RunId, Seq};
+use crate::evidence::scores::{self, ScoreReader, SnapshotReport};
 use crate::index::{self, Index};
 use crate::ledger::store::LedgerReader;
 use crate::ledger::vault::Vault;
@@ -25,8 +26,11 @@ use crate::operator::api::requests::{
     AlertSearch, CallPath, CallSearch, RunCalls, RunPath, RunSearch,
 };
 use crate::operator::api::route;
+use crate::operator::api::standing::TrustScores;
 use crate::operator::search::{Search, SearchError};
+use crate::operator::standing;
 use crate::operator::visible;
+use crate::record::trust::TrustWindow;
 
 /// Where calls and runs are looked up: at the operator API, or in a ledger that this command reads itself.
 #[derive(Debug, clap::Args)]
@@ -91,6 +95,7 @@ pub struct LocalLedger {
     reader: Arc<dyn LedgerReader>,
     vault: Option<Arc<Vault>>,
     clock: SystemClock,
+    window: TrustWindow,
 }
 
 impl LocalLedger {
@@ -135,16 +140,18 @@ impl Source {
             return Ok(Lookup::Remote(Box::new(api)));
         }
         let opened = async {
-            let vault = match &self.config {
-                Some(path) => reader::configuration(path)
-                    .map_err(Failure::config)?
-                    .vault()
-                    .map_err(Failure::config)?,
-                None => None,
+            let (vault, window) = match &self.config {
+                Some(path) => {
+                    let config = reader::configuration(path).map_err(Failure::config)?;
+                    let window = config.trust.score_window();
+                    (config.vault().map_err(Failure::config)?, window)
+                }
+                None => (None, TrustWindow::default()),
             };
             let index = Index::memory().map_err(|error| failed(error.into()))?;
             let reader = reader::open_reader(&source).await?;
-            let local = LocalLedger { index, reader, vault, clock: SystemClock::new() };
+            let clock = SystemClock::new();
+            let local = LocalLedger { index, reader, vault, clock, window };
             Progress::new("read the ledger").during(local.fill()).await?;
             Ok(local)
         };
@@ -242,6 +249,36 @@ impl Lookup {
                 None => local(Err(SearchError::NoCall)),
             },
         }
+    }
+
+    /// The trust in every tool.
+    ///
+    /// # Errors
+    /// As [`Self::calls`].
+    pub async fn trust(&self) -> Answered<TrustScores> {
+        match self {
+            Self::Remote(api) => {
+                let answer = api.ask::<route::Trust>(&(), &()).await?;
+                Ok((answer.body, answer.reply))
+            }
+            Self::Local(ledger) => {
+                let mut scores = ScoreReader::default();
+                let read = scores.read_on(&*ledger.reader, None, u64::MAX).await;
+                let found = read
+                    .map(|()| standing::trust_scores(&scores, ledger.window, ledger.clock.now()));
+                local(found.map_err(SearchError::from))
+            }
+        }
+    }
+
+    /// Computes the trust that policies saw once more; `None`: only a ledger has their inputs.
+    ///
+    /// # Errors
+    /// As [`Self::calls`].
+    pub async fn snapshots(&self) -> Result<Option<SnapshotReport>, Exit> {
+        let Self::Local(ledger) = self else { return Ok(None) };
+        let checked = scores::check(&*ledger.reader, ledger.vault.as_deref()).await;
+        checked.map(Some).map_err(|error| failed(SearchError::from(error)).print())
     }
 
     /// The arguments and the result of a call.

@@ -1,4 +1,4 @@
-//! `trust`: whose signatures count.
+//! `trust`: whose signatures count, and how much the calls of a tool do.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::break_glass::BreakGlass;
 use crate::catalog::form::FilePath;
+use crate::record::trust::TrustWindow;
 
 /// `trust`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -42,6 +43,32 @@ pub struct Trust {
     /// Who may bypass approvals for a short time. Without this section, break-glass is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlass>,
+    /// Whether policies see how often the calls of a tool ended well (`input.tool.trust`).
+    #[serde(default)]
+    pub input: bool,
+    /// Trust in a tool is about so many calls that ended, the newest.
+    #[serde(default = "window")]
+    #[schemars(range(min = 20, max = TrustWindow::CALLS_MAX))]
+    pub window: u64,
+    /// Trust in a tool is about calls that ended within so many days.
+    #[serde(default = "days")]
+    #[schemars(range(min = 1, max = TrustWindow::DAYS_MAX))]
+    pub days: u64,
+}
+
+impl Trust {
+    /// The calls that scores are about.
+    pub const fn score_window(&self) -> TrustWindow {
+        TrustWindow { calls: self.window, days: self.days }
+    }
+}
+
+fn window() -> u64 {
+    TrustWindow::default().calls
+}
+
+fn days() -> u64 {
+    TrustWindow::default().days
 }
 
 /// The schema of a list of key files that may not be empty.

@@ -18,6 +18,7 @@ use crate::domain::time::Timestamp;
 use crate::firewall::class_of;
 use crate::flow::{TaintFacts, TaintInput};
 use crate::record::TaggedDigest;
+use crate::record::trust::{TrustCount, TrustWindow};
 
 /// Version of the input document (`input.v`).
 pub const VERSION: &str = "wicketgate/input/2";
@@ -92,6 +93,8 @@ pub struct RunFacts {
     pub attested: BTreeMap<String, String>,
     /// What the run has read, and what of that is in the call.
     pub taint: TaintFacts,
+    /// How the calls of the tool ended, if policies see that (`input.tool.trust`).
+    pub trust: Option<ToolTrust>,
 }
 
 /// What else a decision depends on.
@@ -206,6 +209,52 @@ pub struct Tool {
     pub kind: String,
     /// Its tier; a later version may have other ones than this one.
     pub tier: Option<String>,
+    /// How its calls ended, if policies see that.
+    pub trust: Option<ToolTrust>,
+}
+
+/// `input.tool.trust`: how the calls of the tool ended, as this chain had recorded them up to an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolTrust {
+    /// Calls that ended, within the window.
+    pub calls: u64,
+    /// Only calls that ended within so many days count.
+    pub days: u64,
+    /// Whether enough calls ended for a score.
+    pub rated: bool,
+    /// The score in thousandths; 0 if there is none.
+    pub score: u64,
+    /// The last entry that was counted.
+    pub through: u64,
+    /// Calls that ended well.
+    pub well: u64,
+    /// At most so many calls count, the newest.
+    pub window: u64,
+}
+
+impl ToolTrust {
+    /// These calls, counted up to this entry.
+    pub fn of(count: TrustCount, window: TrustWindow, through: u64) -> Self {
+        let (score, TrustCount { calls, well }) = (count.score(), count);
+        let (rated, score) = (score.is_some(), score.unwrap_or_default());
+        Self { calls, days: window.days, rated, score, through, well, window: window.calls }
+    }
+
+    /// Which calls count.
+    pub const fn window(&self) -> TrustWindow {
+        TrustWindow { calls: self.window, days: self.days }
+    }
+
+    fn write(&self, out: &mut canonical::Members) {
+        out.put("calls", &Json::from(self.calls));
+        out.put("days", &Json::from(self.days));
+        out.put("rated", &Json::from(self.rated));
+        out.put("score", &Json::from(self.score));
+        out.put("through", &Json::from(self.through));
+        out.put("well", &Json::from(self.well));
+        out.put("window", &Json::from(self.window));
+    }
 }
 
 /// `input.context` of a recorded document.
@@ -302,6 +351,9 @@ pub fn document(
         out.text("name", tool.name.as_str());
         out.put("read_only", &Json::from(tool.read_only));
         out.text("tier", tool.tier.as_str());
+        if let Some(trust) = &run.trust {
+            out.object("trust", |out| trust.write(out));
+        }
     });
     document.text("v", VERSION);
     document.finish()
@@ -465,6 +517,11 @@ mod tests {
             labels: texts([("a", "b")]),
             attested: texts([("pod", "p-1")]),
             taint: taint(id),
+            trust: Some(ToolTrust::of(
+                TrustCount { calls: 20, well: 20 },
+                TrustWindow::default(),
+                41,
+            )),
         }
     }
 
@@ -505,7 +562,8 @@ mod tests {
                 "id": run.to_string(), "mode": "enforce", "incognito": true, "calls": 3, "errors": 2, "cost": 5,
                 "opened_at": Timestamp::from_millis(1_795_003_200_000).to_string(), "labels": {"a": "b"}
             },
-            "tool": {"name": "web.get", "kind": "http", "tier": "T2", "read_only": true, "definition": digest("tool")},
+            "tool": {"name": "web.get", "kind": "http", "tier": "T2", "read_only": true, "definition": digest("tool"),
+                "trust": {"calls": 20, "days": 30, "rated": true, "score": 838, "through": 41, "well": 20, "window": 200}},
             "call": {"id": "c-1"},
             "args": {"b": [1, 1.5], "a": "x"},
             "effect": {"kind": "none"},

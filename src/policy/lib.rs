@@ -42,6 +42,7 @@ mod ground;
 pub mod input;
 mod justified;
 mod layout;
+pub mod learn;
 pub mod lint;
 mod modified;
 pub mod mutate;

@@ -30,6 +30,7 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod trust;
 pub mod yaml;
 
 pub use body::{Body, Content, Kind};

@@ -29,6 +29,7 @@ mod found;
 mod glass;
 mod glass_fleet;
 mod hub;
+mod learned;
 mod names;
 mod night;
 mod passkeys;
@@ -38,6 +39,7 @@ mod reaper;
 mod refused;
 mod table;
 mod tls;
+mod trusted;
 
 use waiting::until;
 use wicketgate_support::{agent, ca, checker, people, proxy, sidecar, tool, waiting};

@@ -19,6 +19,8 @@ PAGES = (
     "/calls",
     "/alerts",
     "/health",
+    "/trust",
+    "/patterns",
     "/orders",
     "/orders/new",
     "/policy",

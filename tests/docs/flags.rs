@@ -24,13 +24,14 @@ const ONE_MEANING: [(&str, &str, &str); 15] = [
 ];
 
 /// Options whose value has another name in some command, and why.
-const TWO_VALUES: [(&str, &str); 6] = [
+const TWO_VALUES: [(&str, &str); 7] = [
     ("allow", "`init` has several servers and names one; `serve mcp wrap` has one"),
     ("below", "a place of an input, or a number of an entry: both are a lower end"),
     ("from", "what is read: the server of `tools descriptors`, the file of `init`"),
     ("input", "`init` has several inputs and names one"),
     ("keep", "the quickstart keeps its processes; `payload expire` keeps a role for a term"),
     ("statement", "one of two statements is chosen where a call can be approved or refused"),
+    ("verify", "`policy backtest` names the file; `tools trust` has a ledger, which another option names"),
 ];
 
 /// Commands that print facts of another kind than one JSON object, or none.

@@ -62,6 +62,24 @@ fn a_not_that_holds_where_nothing_is_known_is_found_where_it_lets_calls_pass() {
 }
 
 #[test]
+fn a_grant_that_opens_by_the_trust_in_its_tool_is_found() {
+    let name = "input.tool.name == \"a\"";
+    only(
+        "lint.allow_by_trust agent/main.rego:",
+        &[
+            &format!("allow if {{ {name}\ninput.tool.trust.score > 900 }}"),
+            &format!("allow if {{ {name}\ntrusted }}\ntrusted if input.tool.trust.score > 900"),
+            &format!(
+                "allow if {name}\nrequire_approval contains \"ask\" if not trusted\ntrusted if input.tool.trust.score > 900"
+            ),
+        ],
+    );
+    clean(&[&format!(
+        "allow if {name}\nrequire_approval contains \"ask\" if input.tool.trust.score < 600"
+    )]);
+}
+
+#[test]
 fn a_not_that_fails_where_nothing_is_known_is_found_where_it_stops_calls() {
     let allowed = "allow if input.tool.name == \"a\"";
     only(

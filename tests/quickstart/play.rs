@@ -161,7 +161,7 @@ fn the_example_agent_in_python_gets_its_answers_from_the_gate() {
 }
 
 /// The pages of one visit.
-const PAGES: [&str; 21] = [
+const PAGES: [&str; 23] = [
     "Log in",
     "What waits",
     "Held calls",
@@ -169,6 +169,8 @@ const PAGES: [&str; 21] = [
     "Calls",
     "Alerts",
     "Health",
+    "Trust",
+    "Patterns",
     "Orders",
     "Stop something",
     "Policy",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -28,6 +29,8 @@ struct Shared {
     seen: Mutex<BTreeMap<String, u32>>,
     waiting: watch::Sender<usize>,
     open: watch::Sender<bool>,
+    /// Whether work fails.
+    broken: AtomicBool,
 }
 
 impl Tool {
@@ -46,6 +49,7 @@ impl Tool {
             seen: Mutex::default(),
             waiting: watch::Sender::new(0),
             open: watch::Sender::new(true),
+            broken: AtomicBool::new(false),
         });
         let routes = Router::new()
             .route("/do", post(work))
@@ -61,6 +65,11 @@ impl Tool {
     /// From now on a call stays inside the tool until [`Self::release`].
     pub fn hold(&self) {
         self.shared.open.send_replace(false);
+    }
+
+    /// From now on work fails.
+    pub fn break_down(&self) {
+        self.shared.broken.store(true, Ordering::SeqCst);
     }
 
     /// Lets everything go on.
@@ -139,6 +148,9 @@ impl Drop for Inside<'_> {
 
 async fn work(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: String) -> Response {
     shared.enter(&headers).await;
+    if shared.broken.load(Ordering::SeqCst) {
+        return (StatusCode::INTERNAL_SERVER_ERROR, r#"{"done":false}"#).into_response();
+    }
     let answer = if shared.echoes {
         format!(r#"{{"done":true,"echo":{body}}}"#)
     } else {

@@ -19,6 +19,7 @@ pub mod eval;
 mod firewall;
 pub mod init;
 pub mod inputs;
+mod learn;
 pub mod mutate;
 pub mod schema;
 pub mod test;
@@ -122,6 +123,7 @@ enum Command {
     /// range, and programs, SQL statements, URLs and shell commands to the values in the run.
     Suggest(suggest::Args),
     Backtest(backtest::Args),
+    Learn(learn::Args),
     Firewall(firewall::Args),
     Diff(diff::Args),
     Propose(amend::Propose),
@@ -159,6 +161,7 @@ pub fn run(args: &PolicyArgs) -> Exit {
         Command::Observed(args) => observed::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Backtest(args) => backtest::run(args),
+        Command::Learn(args) => learn::run(args),
         Command::Firewall(args) => firewall::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Propose(args) => amend::propose(args),

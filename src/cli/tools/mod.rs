@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::config::ConfigFile;
-use super::{Exit, Failure};
+use super::{Exit, Failure, trust};
 use crate::catalog::lock::{UngovernedTool, printable};
 use crate::catalog::server::Server;
 use crate::config::{self, Config};
@@ -113,11 +113,13 @@ enum Command {
         #[arg(long)]
         accept_hidden: bool,
     },
+    Trust(trust::Args),
 }
 
 /// Runs one of the commands.
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
+        Command::Trust(args) => return trust::run(args),
         Command::List { at, probe } => list::run(at, *probe),
         Command::Probe { at, tools, kinds, servers } => {
             probe::run(at, &picture::Filter { tools, kinds, servers })

@@ -382,6 +382,21 @@ impl Calls for Services {
         let (alerts, more) = (objects(&found.alerts), found.more);
         Ok(Response::new(pb::ListAlertsResponse { alerts, more }))
     }
+
+    async fn trust(
+        &self,
+        request: Request<pb::TrustRequest>,
+    ) -> Result<Response<pb::TrustResponse>, Status> {
+        let found = self.answer::<route::Trust, _>(request, |_, _| Ok(((), ()))).await?;
+        Ok(Response::new(pb::TrustResponse {
+            scores: objects(&found.scores),
+            drops: objects(&found.drops),
+            window: found.window,
+            days: found.days,
+            as_of: found.as_of,
+            behind: found.behind,
+        }))
+    }
 }
 
 fn alerts_wanted(sent: pb::ListAlertsRequest) -> AlertSearch {

@@ -19,11 +19,13 @@ use crate::control::Orders;
 use crate::domain::code::Code;
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
+use crate::evidence::scores::ScoreReader;
 use crate::identity::IdentityError;
 use crate::index::Index;
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
+use crate::record::trust::TrustWindow;
 use crate::serve::problem::Problem;
 use crate::session::{MemorySessions, SessionStore};
 
@@ -55,6 +57,7 @@ mod orders;
 pub mod own_keys;
 mod policies;
 pub mod search;
+pub mod standing;
 pub mod token_review;
 pub mod view;
 pub mod webhook;
@@ -120,6 +123,8 @@ pub struct OperatorApi {
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     index: std::sync::OnceLock<Index>,
+    scores: tokio::sync::Mutex<ScoreReader>,
+    score_window: std::sync::OnceLock<TrustWindow>,
     sessions: std::sync::OnceLock<Arc<dyn SessionStore>>,
     backtests: std::sync::OnceLock<Arc<backtests::Backtests>>,
     /// Cancelled when this process ends: long work that can be repeated gives up.
@@ -165,6 +170,8 @@ impl OperatorApi {
             break_glass,
             evidence,
             index: std::sync::OnceLock::new(),
+            scores: tokio::sync::Mutex::default(),
+            score_window: std::sync::OnceLock::new(),
             sessions: std::sync::OnceLock::new(),
             backtests: std::sync::OnceLock::new(),
             closing: CancellationToken::new(),

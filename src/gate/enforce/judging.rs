@@ -12,7 +12,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, LayerReason, PolicyObligation};
 use crate::domain::effect::ToolKind;
-use crate::domain::id::CallId;
+use crate::domain::id::{CallId, ToolName};
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Direction;
@@ -57,6 +57,7 @@ impl Road {
                 against.extend(Resumed::masked_since(resumed.as_ref(), &prepared, &refusals));
                 against.extend(refusals);
                 break_glass = self.control.break_glass.open_for(&run.agent.id, &tool);
+                facts.trust = prepared.tool().and_then(|tool| self.ledger.tool_trust(tool, now));
             }
             Some(Err(drift)) => against.push(drift),
             Some(Ok(mut step)) => {

@@ -17,7 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
 use crate::policy::flow::TaintInput;
-use crate::policy::input::{PoolInput, RunFacts};
+use crate::policy::input::{PoolInput, RunFacts, ToolTrust};
 
 /// A run that is being opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -57,6 +57,8 @@ pub struct RecordedRunFacts {
     pub attested: std::collections::BTreeMap<String, String>,
     /// `input.taint`; `None`: the version of the input had none.
     pub taint: Option<TaintInput>,
+    /// `input.tool.trust`.
+    pub trust: Option<ToolTrust>,
 }
 
 /// One recorded call, as it is judged again.
@@ -108,9 +110,10 @@ impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
     pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
         let Some(recorded) = self.run_facts.take() else { return };
-        let RecordedRunFacts { calls, errors, denied, cost, pools, attested, taint } = recorded;
+        let RecordedRunFacts { calls, errors, denied, cost, pools, attested, taint, trust } =
+            recorded;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
-        (facts.pools, facts.attested) = (pools, attested);
+        (facts.pools, facts.attested, facts.trust) = (pools, attested, trust);
         facts.taint.recorded = Some(taint.unwrap_or_else(TaintInput::none));
     }
 }

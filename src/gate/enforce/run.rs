@@ -282,6 +282,7 @@ impl Run {
             labels: self.labels.clone(),
             attested: attested.clone(),
             taint: Default::default(),
+            trust: None,
         }
     }
 

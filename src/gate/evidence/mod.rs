@@ -18,10 +18,12 @@ pub mod erasure;
 pub mod export;
 pub mod fleet;
 pub mod gather;
+pub mod holds;
 pub mod observations;
 pub mod proofs;
 pub mod pruned;
 pub mod receipt;
+pub mod scores;
 pub mod written;
 
 pub use crate::verify::{

@@ -19,6 +19,7 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
 use crate::record::debug_by;
+use crate::record::trust::TrustWindow;
 use crate::telemetry::metrics::Metrics;
 use drafts::DraftWithPayloads;
 use item::{Claim, Completion, Item};
@@ -60,6 +61,7 @@ mod schema;
 pub mod sequencer;
 pub mod spool;
 pub mod sqlite;
+mod standing;
 pub mod store;
 pub mod tail;
 pub mod time;
@@ -155,6 +157,8 @@ pub struct LedgerSettings {
     pub marks: Option<Arc<crate::identity::token::RunTokens>>,
     /// When alerts are raised.
     pub alerts: crate::record::alert::AlertRules,
+    /// Which ended calls policies see of a tool; `None`: they see none.
+    pub trust: Option<TrustWindow>,
 }
 
 impl Default for LedgerSettings {
@@ -179,6 +183,7 @@ impl Default for LedgerSettings {
             vault: None,
             marks: None,
             alerts: crate::record::alert::AlertRules::default(),
+            trust: None,
         }
     }
 }
@@ -233,6 +238,8 @@ pub(crate) struct Shared {
     incognito: RwLock<BTreeSet<RunId>>,
     /// The time until which the slot is certainly held.
     tenure: Arc<fuse::Tenure>,
+    /// How calls ended, if policies see that.
+    trust: Option<standing::TrustKeeper>,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -251,6 +258,7 @@ impl Ledger {
         let (owed, owed_in) = mpsc::channel(settings.queue_max);
         let (later, later_in) = mpsc::channel(later::OUTSTANDING);
         let (status_out, status) = watch::channel(LedgerStatus::Starting(UNTRIED.into()));
+        let trust = settings.trust.map(standing::TrustKeeper::new);
         let shared = Arc::new(Shared {
             settings,
             store: Arc::clone(&parts.store),
@@ -260,6 +268,7 @@ impl Ledger {
             leased: OnceLock::new(),
             incognito: RwLock::default(),
             tenure,
+            trust,
         });
         let lanes = later::Lanes::new(intents_in, owed_in, later_in);
         let writer = sequencer::Writer::new(parts, Arc::clone(&shared), lanes, status_out);

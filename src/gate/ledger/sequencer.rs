@@ -127,6 +127,14 @@ impl Writer {
             }
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         };
+        while let Err(why) = self.shared.count_ended(&sequencer.key).await {
+            self.status.send_replace(LedgerStatus::Starting(why.reason().to_owned()));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ending::Stopped,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
         sequencer.status = self.status.clone();
         sequencer.publish();
         drop(recovered.send(runs));
@@ -337,6 +345,9 @@ impl Sequencer {
         self.shared.metrics.commit(took, u32::try_from(batch.entries.len()).unwrap_or(u32::MAX));
         alerts.iter().for_each(|(alert, severity)| self.shared.metrics.alert(*alert, *severity));
         self.head = batch.head.clone();
+        if let Some(keeper) = &self.shared.trust {
+            keeper.take(&batch.entries);
+        }
         self.replenish().await;
         self.publish();
         self.answer(waiting);

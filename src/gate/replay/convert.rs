@@ -48,6 +48,7 @@ pub(super) fn run_facts(input: &Document) -> Recorded {
         pools: input.pools.clone(),
         attested: input.context.attested.clone(),
         taint: input.taint.clone(),
+        trust: input.tool.trust,
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `lint.negation_silent` | warning | a `not` that stops a call fails where what it reads is missing |
 //! | `lint.regex_unanchored` | warning | a regular expression that lets a call pass is found anywhere in a text |
 //! | `lint.glob_delimiters` | warning | the `*` of a glob that lets a call pass crosses `/` or `.` |
+//! | `lint.allow_by_trust` | warning | a rule lets a call pass by the trust in its tool |
 //! | `lint.every_empty` | warning | an `every` that lets a call pass holds where there is nothing to look at |
 //!
 //! Variables are followed where a rule sets them once (`locals`). Not followed: what comprehensions
@@ -83,6 +84,9 @@ impl Finding {
             "lint.regex_unanchored" => "begin the pattern with `^` and end it with `$`",
             "lint.glob_delimiters" => {
                 "give the delimiters, `[\"/\"]` for paths and `[\".\"]` for hosts; `**` crosses them"
+            }
+            "lint.allow_by_trust" => {
+                "write `require_approval … if input.tool.trust.score < …`, and allow by what the call does"
             }
             "lint.every_empty" => "also ask that there is something: `count(…) > 0`",
             _ => "see the message",

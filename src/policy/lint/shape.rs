@@ -170,6 +170,18 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
             has("tier", Shape::OneOf(&["T0", "T1", "T2", "T3"])),
             has("read_only", Shape::Flag),
             has("definition", Shape::Text),
+            may(
+                "trust",
+                Shape::Object(&[
+                    has("calls", Shape::Number),
+                    has("days", Shape::Number),
+                    has("rated", Shape::Flag),
+                    has("score", Shape::Number),
+                    has("through", Shape::Number),
+                    has("well", Shape::Number),
+                    has("window", Shape::Number),
+                ]),
+            ),
         ]),
     ),
     has("call", Shape::Object(&[has("id", Shape::Text)])),

@@ -19,6 +19,9 @@ use super::{Finding, Level};
 use crate::domain::json::Json;
 use crate::{ast, source};
 
+/// What is said of a rule that lets calls pass because earlier calls ended well.
+const BY_TRUST: &str = "this lets calls pass by the trust in the tool, which rises by itself: let a low score make a rule stricter instead";
+
 /// One rule of the bundle and the names it sees.
 struct KnownRule<'a> {
     name: Vec<String>,
@@ -135,6 +138,9 @@ impl ConditionScan<'_> {
                     }
                 }
             }
+            if more && parts(stmt).reads.iter().any(|read| self.reads_trust(read)) {
+                found("lint.allow_by_trust", &stmt.span, BY_TRUST.to_owned());
+            }
             if !more {
                 if let Some(message) = self.silent(stmt, &whole) {
                     found("lint.negation_silent", &stmt.span, message);
@@ -155,6 +161,14 @@ impl ConditionScan<'_> {
                 Literal::SomeVars { .. } | Literal::SomeIn { .. } | Literal::Expr { .. } => {}
             }
         }
+    }
+
+    /// Whether an expression reads the trust in the tool.
+    fn reads_trust(&self, expr: &Expr) -> bool {
+        let Target::Input(steps) = self.known.scope.target(expr, &self.known.locals) else {
+            return false;
+        };
+        matches!(steps.as_slice(), [PathStep::Name("tool"), PathStep::Name("trust"), ..])
     }
 
     /// The rules and functions that a condition reads.

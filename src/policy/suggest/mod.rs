@@ -18,7 +18,7 @@ use runs::is_runner;
 use shape::{Lines, literal};
 
 mod runs;
-mod shape;
+pub(crate) mod shape;
 mod text;
 
 /// One call the rules have to allow.
@@ -74,7 +74,8 @@ pub fn rego(about: &str, seen: &[RequiredCall], left: &[UncoveredCall]) -> Strin
     out
 }
 
-fn rule(tool: &str, calls: &[&RequiredCall]) -> String {
+/// The conditions that calls of one tool have in common.
+pub(crate) fn rule(tool: &str, calls: &[&RequiredCall]) -> String {
     let effects: Vec<&Json> = calls.iter().filter_map(|call| call.input.get("effect")).collect();
     let kinds = effects.iter().filter_map(|effect| effect.get("kind").and_then(Json::as_str));
     let kinds: BTreeSet<&str> = kinds.collect();

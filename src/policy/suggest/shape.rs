@@ -31,7 +31,7 @@ pub(super) struct Lines {
 }
 
 /// A value as Rego writes it. Lines have at most 1,024 columns: a long text is put together of pieces.
-pub(super) fn literal(value: &Json) -> String {
+pub(crate) fn literal(value: &Json) -> String {
     let text = canonical::text(value);
     let Json::String(whole) = value else { return text };
     if text.len() <= LINE {
@@ -197,6 +197,34 @@ impl Lines {
         conditions(self, &item);
         self.indent = self.indent.saturating_sub(1);
         self.add("}");
+    }
+}
+
+/// The shape of a value: its kinds and the names of its members, without its values.
+pub(crate) fn outline(value: &Json) -> Json {
+    outline_to(value, DEPTH_MAX)
+}
+
+fn outline_to(value: &Json, depth: usize) -> Json {
+    match (value, depth.checked_sub(1)) {
+        (Json::Object(members), Some(below)) => Json::object(
+            members.iter().map(|(name, value)| (name.clone(), outline_to(value, below))),
+        ),
+        (Json::Array(items), Some(below)) => {
+            let shapes: BTreeSet<String> =
+                items.iter().map(|item| canonical::text(&outline_to(item, below))).collect();
+            Json::Array(shapes.into_iter().map(Json::from).collect())
+        }
+        (
+            Json::Null
+            | Json::Bool(_)
+            | Json::Int(_)
+            | Json::Float(_)
+            | Json::String(_)
+            | Json::Array(_)
+            | Json::Object(_),
+            _,
+        ) => Json::from(kind(value)),
     }
 }
 

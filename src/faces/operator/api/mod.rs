@@ -27,6 +27,7 @@ pub mod audits;
 pub mod lookups;
 pub mod policies;
 pub mod requests;
+pub mod standing;
 pub mod status;
 
 use requests::{
@@ -327,6 +328,8 @@ routes! {
     /// Lists what rules would have denied or held, if observe mode did not let it run, most frequent first.
     ObservedDenials: GET "/v1/observed" (()), Study, requests::ObservedSince => policies::ObservedDenials,
         [], OperatorApi::observed;
+    /// Lists held calls that people decide alike, and what keeps others from being a pattern.
+    Patterns: GET "/v1/patterns" (()), Look, () => standing::Patterns, [], OperatorApi::patterns;
     /// Lists the bundle in force of each log.
     PolicyInForce: GET "/v1/policy" (()), Study, () => policies::PolicyInForce, [], OperatorApi::policy;
     /// Shows one bundle: its files, its windows, and what it would change of the bundle in force.
@@ -344,6 +347,8 @@ routes! {
         [], OperatorApi::clear_taint;
     /// Compares a held call with the last approved one of its kind, once an entry records who sees that one's arguments.
     Similar: GET "/v1/similar/{run}/{call}" (HeldCallPath), Read, () => lookups::Similar, [], OperatorApi::similar;
+    /// Shows how often the calls of each tool, and of each agent with it, ended well.
+    Trust: GET "/v1/trust" (()), Look, () => standing::TrustScores, ["Calls/Trust"], OperatorApi::trust;
 }
 
 #[cfg(test)]

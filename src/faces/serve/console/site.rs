@@ -142,6 +142,8 @@ pages! {
     GET "/console/alerts", Alerts, pages::alerts::list;
     GET "/console/health", Health, pages::health::health;
     GET "/console/limits", Limits, pages::limits::limits;
+    GET "/console/trust", Trust, pages::trust::trust;
+    GET "/console/patterns", Patterns, pages::trust::patterns;
     GET "/console/orders", Orders, pages::orders::list;
     GET "/console/orders/new", Stop, pages::orders::new;
     POST "/console/orders", Stop, pages::orders::give;

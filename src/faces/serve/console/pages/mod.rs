@@ -21,6 +21,7 @@ pub(super) mod oidc;
 pub(super) mod orders;
 pub(super) mod policy;
 pub(super) mod runs;
+pub(super) mod trust;
 
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console/alerts", "Alerts", "w"),
     ("/console/health", "Health", "e"),
     ("/console/limits", "Limits", "m"),
+    ("/console/trust", "Trust", "t"),
     ("/console/orders", "Orders", "o"),
     ("/console/policy", "Policy", "p"),
     ("/console/evidence", "Evidence", "v"),

@@ -19,6 +19,7 @@ use crate::operator::api::replies::{
     OrderDetail, OrderRow, Orders,
 };
 use crate::operator::api::requests::HeldCallPath;
+use crate::operator::api::standing::{Patterns, TrustScores};
 use crate::operator::api::status::{Expiration, HealthChange, LimitsState};
 use crate::operator::live::{LiveCursor, LiveEvent};
 use crate::operator::view::parts::Part;
@@ -124,6 +125,25 @@ fn the_live_feed_health_and_limits_show_texts_as_texts() {
         "stops": [{"origin": "o", "seq": 1, "action": "a", "target": "t", "name": "n",
             "expires": "e", "lifted": "l"}],
         "silent": ["o"],
+    }))));
+}
+
+#[test]
+fn trust_and_patterns_show_texts_as_texts() {
+    assert_harmless(trust::scores(&read::<TrustScores>(json!({
+        "scores": [{"tool": "t", "definition": "d", "replaced": true, "agent": "a", "calls": 1, "well": 1,
+            "score": null, "first": "f", "last": "l"}],
+        "drops": [{"tool": "t", "definition": "d", "agent": "a", "from": 900, "to": 600, "since": "s"}],
+        "window": 200, "days": 30, "as_of": "t", "behind": 1,
+    }))));
+    let call = json!({"chain": "c", "seq": 1, "run": "r", "call": "c", "at": "t"});
+    assert_harmless(trust::proposals(&read::<Patterns>(json!({
+        "patterns": [{"id": "i", "agent": "a", "tool": "t", "definition": "d", "rules": ["r"],
+            "decision": "approve", "decisions": 20, "people": ["p"], "first": "f", "last": "l", "until": "u",
+            "calls": [call]}],
+        "more": 1,
+        "lacking": [{"agent": "a", "tool": "t", "decisions": 1, "why": "w"}],
+        "unread": 1,
     }))));
 }
 
