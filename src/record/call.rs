@@ -147,6 +147,8 @@ members! {
         pub confidence: Text,
         /// What it is: `github`, `card`, …
         pub kind: Text,
+        /// Keyed mark of its value, where the configuration asks for marks: equal values have equal marks.
+        pub mark: Option<Nonce>,
         /// JSON pointer of the text with it.
         pub path: Text,
     }
@@ -331,6 +333,8 @@ pub struct Decision<'a> {
     pub enforced: bool,
     /// As [`Decided::engine`].
     pub engine: &'a str,
+    /// As [`Decided::findings`].
+    pub findings: &'a [GuardedFinding],
     /// As [`Decided::firewall`].
     pub firewall: Option<Digest>,
     /// As [`Decided::layers`].
@@ -364,6 +368,7 @@ impl<S: Sort> Decided<S> {
             effect: self.effect.map(|digest| digest.0),
             enforced: self.enforced,
             engine: &self.engine,
+            findings: self.findings.as_deref().unwrap_or_default(),
             firewall: self.firewall.map(|digest| digest.0),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),

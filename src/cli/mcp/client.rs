@@ -220,7 +220,7 @@ impl Client {
     /// Sends a request to the gate, and passes its answer on to the client.
     pub async fn request(&self, request: &ClientRequest) {
         let answer = match &request.alone {
-            None => self.ask_in_session(request).await,
+            None => Box::pin(self.ask_in_session(request)).await,
             Some(version) => self.ask_alone(request, version).await,
         };
         let relayed = match answer {
