@@ -14,8 +14,10 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod corpus;
 mod guesses;
 mod kinds;
+mod own_rules;
 mod personal;
 mod secrets;
 mod tokens;

@@ -90,6 +90,16 @@ impl World {
 
     /// The same, with this section `firewall`.
     pub async fn configured(forms: Vec<(String, String)>, rules: &str, firewall: Value) -> Self {
+        Self::furnished(forms, rules, firewall, &[]).await
+    }
+
+    /// The same, with these files beside the configuration, which only the gate may read.
+    pub async fn furnished(
+        forms: Vec<(String, String)>,
+        rules: &str,
+        firewall: Value,
+        files: &[(&str, &str)],
+    ) -> Self {
         let texts: Vec<String> = forms.iter().map(|(_, text)| text.clone()).collect();
         let said = Arc::new(Said { forms: texts.clone(), asked: Mutex::default() });
         let routes = Router::new()
@@ -137,6 +147,9 @@ impl World {
         // Nothing here is about time, and the machine does other work beside.
         config["policy"]["deadline_ms"] = json!(5_000);
         std::fs::write(estate.path("wicketgate.yaml"), config.to_string()).unwrap();
+        for (name, text) in files {
+            private(estate.path(name), text);
+        }
         let gate = estate.serve();
         let agent = gate.open().await;
         Self { estate, gate, agent, forms, said, service }
