@@ -39,7 +39,7 @@ pub struct Firewall {
     /// Files with rules in the form of gitleaks, likewise.
     #[schemars(with = "Vec<FilePath>", length(max = 16))]
     pub gitleaks: Vec<PathBuf>,
-    /// Keyed marks of findings: the same value has the same mark, and nobody without the key tells which.
+    /// Keyed marks of findings: the same value has the same mark, and the mark tells no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marks: Option<FirewallMarks>,
 }
@@ -51,7 +51,7 @@ pub struct FirewallMarks {
     /// File with the key of 32 bytes in base64 or hex, which only the gate may read.
     #[schemars(with = "FilePath")]
     pub key_file: PathBuf,
-    /// Whether personal data has marks too. Whoever has the key can try numbers until a mark fits.
+    /// Whether personal data has marks too. A holder of the key can try numbers until a mark fits.
     #[serde(default)]
     pub personal: bool,
 }
