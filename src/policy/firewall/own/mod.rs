@@ -186,7 +186,7 @@ fn document(files: &[RuleFile]) -> Vec<u8> {
 
 /// What a process searches with beside our rules.
 #[derive(Debug)]
-pub(super) struct InForce {
+pub(super) struct OwnInForce {
     /// Shapes, by kind.
     pub vendors: Vec<Vendor>,
     /// Rules of gitleaks.
@@ -195,11 +195,11 @@ pub(super) struct InForce {
     pub document: Option<Vec<u8>>,
 }
 
-static IN_FORCE: OnceLock<InForce> = OnceLock::new();
+static IN_FORCE: OnceLock<OwnInForce> = OnceLock::new();
 
 /// The rules of the operator that this process searches with.
-pub(super) fn in_force() -> &'static InForce {
-    IN_FORCE.get_or_init(|| InForce { vendors: Vec::new(), leaks: Vec::new(), document: None })
+pub(super) fn in_force() -> &'static OwnInForce {
+    IN_FORCE.get_or_init(|| OwnInForce { vendors: Vec::new(), leaks: Vec::new(), document: None })
 }
 
 /// Makes these the rules of this process, besides ours. It does so once, before the first search.
@@ -209,7 +209,7 @@ pub(super) fn in_force() -> &'static InForce {
 pub fn install(rules: OwnRules) -> Result<(), RuleError> {
     let digest = rules.digest();
     let OwnRules { shapes, leaks, document } = rules;
-    IN_FORCE.get_or_init(|| InForce { vendors: shapes::vendors(shapes), leaks, document });
+    IN_FORCE.get_or_init(|| OwnInForce { vendors: shapes::vendors(shapes), leaks, document });
     if kinds::rules_digest() == digest { Ok(()) } else { Err(RuleError::InUse) }
 }
 
