@@ -103,7 +103,9 @@ fn encoded(text: &str) -> Vec<(&'static str, String)> {
             let five = format!("{:0<5}", std::str::from_utf8(five).unwrap());
             char::from(BASE32.as_bytes()[usize::from_str_radix(&five, 2).unwrap()])
         };
-        bits.as_bytes().chunks(5).map(letter).collect::<String>()
+        let mut text = bits.as_bytes().chunks(5).map(letter).collect::<String>();
+        text.extend(std::iter::repeat_n('=', (8 - text.len() % 8) % 8));
+        text
     };
     let alike = |c: char| match c {
         'a' => 'а',

@@ -26,7 +26,7 @@ const RULES: &str = "title = \"ours\"\n[[rules]]\nid = \"lab-token\"\ndescriptio
 
 async fn world() -> World {
     let firewall = json!({"shapes": ["lab.yaml"], "gitleaks": ["ours.toml"], "marks": {"key_file": "marks.key"},
-        "tools": {"grpc": {"arguments": {"secret": "redact"}}}});
+        "tools": {"argv": {"arguments": {"secret": "redact"}}}});
     let files = [("lab.yaml", SHAPES), ("ours.toml", RULES), ("marks.key", MARKS)];
     World::furnished(Vec::new(), "", firewall, &files).await
 }
@@ -60,7 +60,7 @@ async fn keys_of_an_operator_are_refused_by_their_kind_and_a_verifier_searches_w
         said.unwrap_or_else(|why| panic!("{passes}: {why:?}"));
     }
     // A mask names the kind.
-    let said = world.call("grpc", &json!({"act": "say", "message": key(1)})).await.unwrap();
+    let said = world.call("argv", &json!({"a": key(1)})).await.unwrap();
     assert!(said.contains("[REDACTED:lab_key]"), "{said}");
     let counted = world.gate.metrics().await;
     let of_arguments = |line: &&str| line.contains("findings_total") && line.contains("\"block\"");
