@@ -20,6 +20,7 @@ use crate::domain::time::Timestamp;
 use crate::enforce::Stops;
 use crate::evidence;
 use crate::evidence::artifacts::Artifacts;
+use crate::firewall;
 use crate::identity::callers::{Callers, Trust};
 use crate::identity::token::RunTokens;
 use crate::ledger::enrolment::{Certifier, Local};
@@ -187,6 +188,9 @@ pub(super) fn check(
     live.callers.strangers().iter().for_each(|warning| tracing::warn!("{warning}"));
     let artifacts = Artifacts::open(&config.state.join("artifacts")).map_err(System::from)?;
     live.keep_manifests(&artifacts).map_err(System::from)?;
+    if let Some(rules) = firewall::document_in_force() {
+        artifacts.put_firewall(&firewall::rules_digest(), rules).map_err(System::from)?;
+    }
     let names = tools.toolbox.iter().map(|tool| tool.facts.name.to_string());
     let names = names.collect::<Vec<_>>();
     let metrics = Arc::new(Metrics::new(names, env!("CARGO_PKG_VERSION"), "source"));

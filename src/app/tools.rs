@@ -10,8 +10,10 @@ use crate::catalog::secret::Secret;
 use crate::catalog::{Bound, lock};
 use crate::config::{self, Config};
 use crate::domain::token;
+use crate::firewall;
 use crate::identity::callers::read_token;
 use crate::replay::environment;
+use crate::tool::Guard;
 use crate::tool::client::PREFIX as CLIENT_TOOL;
 use crate::tool::mcp::{McpUpstream, Upstreams};
 use crate::tool::toolbox::Toolbox;
@@ -63,8 +65,16 @@ pub(super) fn opened(
     if !unbound.is_empty() {
         return Err(unbound);
     }
-    let toolbox = toolbox.guarded(config.firewall.guard());
+    let toolbox = toolbox.guarded(guard(config)?);
     Ok(BoundTools { toolbox, upstreams })
+}
+
+/// What the configuration says about findings. The rules of the operator are this process's from here on.
+fn guard(config: &Config) -> Result<Guard, Vec<String>> {
+    let rules = config.firewall_rules().map_err(|why| vec![why])?;
+    firewall::install(rules).map_err(|error| vec![format!("firewall: {error}")])?;
+    let marks = config.finding_marks().map_err(|why| vec![why])?;
+    Ok(config.firewall.guard(marks))
 }
 
 /// The secrets that callers and operators show this gate, as far as it does not recognise them by

@@ -2,13 +2,17 @@
 //! arguments, prompts and results.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Config;
+use super::{Config, Ledger};
+use crate::catalog::form::FilePath;
+use crate::crypto::private;
 use crate::domain::guarded::GuardAction;
-use crate::judge::guarding::{ClassActions, RESULT_BYTES, ToolGuard};
+use crate::firewall::{OwnRules, RuleFile, RuleForm};
+use crate::judge::guarding::{ClassActions, FindingMarks, RESULT_BYTES, ToolGuard};
 use crate::tool::Guard;
 
 /// `firewall`.
@@ -29,6 +33,27 @@ pub struct Firewall {
     pub tools: BTreeMap<String, FirewallTool>,
     /// How much is searched.
     pub work: FirewallWork,
+    /// Files with shapes of keys of your own, which the gate searches for besides its own shapes.
+    #[schemars(with = "Vec<FilePath>", length(max = 16))]
+    pub shapes: Vec<PathBuf>,
+    /// Files with rules in the form of gitleaks, likewise.
+    #[schemars(with = "Vec<FilePath>", length(max = 16))]
+    pub gitleaks: Vec<PathBuf>,
+    /// Keyed marks of findings: the same value has the same mark, and the mark tells no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<FirewallMarks>,
+}
+
+/// `firewall.marks`.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FirewallMarks {
+    /// File with the key of 32 bytes in base64 or hex, which only the gate may read.
+    #[schemars(with = "FilePath")]
+    pub key_file: PathBuf,
+    /// Whether personal data has marks too. A holder of the key can try numbers until a mark fits.
+    #[serde(default)]
+    pub personal: bool,
 }
 
 impl Default for Firewall {
@@ -40,6 +65,9 @@ impl Default for Firewall {
             low: Masking::Warn,
             tools: BTreeMap::new(),
             work: FirewallWork::default(),
+            shapes: Vec::new(),
+            gitleaks: Vec::new(),
+            marks: None,
         }
     }
 }
@@ -233,11 +261,11 @@ impl Default for FirewallWork {
 }
 
 impl Firewall {
-    /// The guard of the road.
+    /// The guard of the road, with these marks.
     #[must_use]
-    pub fn guard(&self) -> Guard {
+    pub fn guard(&self, marks: FindingMarks) -> Guard {
         let tools = self.tools.iter().map(|(name, own)| (name.clone(), self.rules(*own)));
-        Guard::new(self.rules(FirewallTool::default()), tools.collect())
+        Guard::new(self.rules(FirewallTool::default()), tools.collect(), marks)
     }
 
     fn rules(&self, own: FirewallTool) -> ToolGuard {
@@ -251,7 +279,50 @@ impl Firewall {
     }
 }
 
+/// Reads files of rules.
+///
+/// # Errors
+/// A file cannot be read, or has an error; it is named.
+pub fn own_rules(shapes: &[PathBuf], gitleaks: &[PathBuf]) -> Result<OwnRules, String> {
+    let file = |path: &Path, form| {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
+        // Where it lies belongs to no bundle of evidence.
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(RuleFile { name: name.unwrap_or_default(), form, text })
+    };
+    let shapes = shapes.iter().map(|path| file(path, RuleForm::Shapes));
+    let gitleaks = gitleaks.iter().map(|path| file(path, RuleForm::Gitleaks));
+    let files: Result<Vec<RuleFile>, String> = shapes.chain(gitleaks).collect();
+    OwnRules::read(&files?).map_err(|error| error.to_string())
+}
+
 impl Config {
+    /// The rules that the operator adds to ours.
+    ///
+    /// # Errors
+    /// As [`own_rules`].
+    pub fn firewall_rules(&self) -> Result<OwnRules, String> {
+        let read = own_rules(&self.firewall.shapes, &self.firewall.gitleaks);
+        read.map_err(|why| self.written.error("firewall", why).to_string())
+    }
+
+    /// The marks of findings.
+    ///
+    /// # Errors
+    /// The key file cannot be used.
+    pub fn finding_marks(&self) -> Result<FindingMarks, String> {
+        let Some(marks) = &self.firewall.marks else { return Ok(FindingMarks::default()) };
+        let key = private::key(&marks.key_file).map_err(|why| {
+            self.written.error("firewall.marks.key_file", why.to_string()).to_string()
+        })?;
+        let tenant = match &self.ledger {
+            Ledger::Postgres(postgres) => postgres.tenant.as_str(),
+            Ledger::Sqlite(_) => "default",
+        };
+        Ok(FindingMarks::new(&key, tenant, marks.personal))
+    }
+
     /// Tools that have rules of their own in `firewall.tools` and that no binding has. `is_bound`: whether
     /// there is a tool of this name.
     pub fn unbound_in_firewall(&self, is_bound: impl Fn(&str) -> bool) -> Vec<String> {
@@ -271,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_the_configuration_are_those_of_the_road() {
-        let guard = Firewall::default().guard();
+        let guard = Firewall::default().guard(FindingMarks::default());
         assert_eq!(guard.of("any"), ToolGuard::default());
     }
 
@@ -279,7 +350,8 @@ mod tests {
     fn a_tool_states_what_differs_and_keeps_the_rest() {
         let text = r#"{"low":"block","arguments":{"personal":"block"},
             "tools":{"notes":{"arguments":{"secret":"warn"},"results":{"unicode":"warn"}}}}"#;
-        let guard = serde_json::from_str::<Firewall>(text).unwrap().guard();
+        let guard = serde_json::from_str::<Firewall>(text).unwrap();
+        let guard = guard.guard(FindingMarks::default());
         let (notes, other) = (guard.of("notes"), guard.of("other"));
         assert_eq!(notes.arguments.secret, GuardAction::Warn);
         assert_eq!(notes.arguments.personal, GuardAction::Block);
@@ -287,7 +359,7 @@ mod tests {
         assert_eq!(notes.results.secret, GuardAction::Redact);
         assert_eq!(other.arguments.secret, GuardAction::Block);
         assert_eq!((notes.low, other.low), (GuardAction::Block, GuardAction::Block));
-        for wrong in [r#"{"prompts":{"secret":"redact"}}"#, r#"{"shapes":[]}"#, r#"{"low":"loud"}"#]
+        for wrong in [r#"{"prompts":{"secret":"redact"}}"#, r#"{"shape":[]}"#, r#"{"low":"loud"}"#]
         {
             assert!(serde_json::from_str::<Firewall>(wrong).is_err(), "{wrong}");
         }

@@ -51,7 +51,7 @@ mod trust;
 
 pub use alerts::Alerts;
 use complete::{complete, resolve};
-pub use firewall::Firewall;
+pub use firewall::{Firewall, own_rules};
 pub use isolation::{Isolation, Posture, SelfTest};
 pub use ledger::{Ledger, Postgres, Secret, Sqlite};
 pub use limits::Limits;

@@ -93,7 +93,7 @@ impl SecretKey {
         let (_, pem) = private::read(path, private::BYTES_MAX).map_err(|why| match why {
             Unused::Io(source) => Error::Io { path: shown.clone(), source },
             Unused::Mode(mode) => Error::Mode { path: shown.clone(), mode },
-            other @ (Unused::Volume(_) | Unused::Size(_) | Unused::Text) => {
+            other @ (Unused::Volume(_) | Unused::Size(_) | Unused::Key | Unused::Text) => {
                 format(other.to_string())
             }
         })?;

@@ -5,6 +5,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 /// The most bytes of a file of secrets.
@@ -30,6 +32,9 @@ pub enum Unused {
     /// It exceeds this number of bytes.
     #[error("has more than {0} bytes")]
     Size(u64),
+    /// It is no key.
+    #[error("has no key: expected 32 bytes in base64 or hex")]
+    Key,
     /// It is not UTF-8.
     #[error("is not text")]
     Text,
@@ -146,6 +151,19 @@ pub fn text(path: &Path) -> Result<Zeroizing<String>, Error> {
     let (_, bytes) = read(path, BYTES_MAX).map_err(named)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| named(Unused::Text))?;
     Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// A key of 32 bytes, in base64 or hex.
+///
+/// # Errors
+/// As [`text`], or it is no such key; names the file.
+pub fn key(path: &Path) -> Result<Zeroizing<[u8; 32]>, Error> {
+    let line = line(path)?;
+    let bytes =
+        if line.len() == 64 { hex::decode(&*line).ok() } else { STANDARD.decode(&*line).ok() };
+    let key =
+        bytes.map(Zeroizing::new).and_then(|bytes| <[u8; 32]>::try_from(bytes.as_slice()).ok());
+    key.map(Zeroizing::new).ok_or_else(|| Error { path: path.to_owned(), why: Unused::Key })
 }
 
 /// As [`text`], without surrounding space: a URL, a token.

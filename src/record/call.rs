@@ -159,6 +159,8 @@ members! {
         pub confidence: Text,
         /// What it is: `github`, `card`, …
         pub kind: Text,
+        /// Keyed mark of its value, where the configuration asks for marks: equal values have equal marks.
+        pub mark: Option<Nonce>,
         /// JSON pointer of the text with it.
         pub path: Text,
     }
@@ -396,6 +398,8 @@ pub struct Decision<'a> {
     pub enforced: bool,
     /// As [`Decided::engine`].
     pub engine: &'a str,
+    /// As [`Decided::findings`].
+    pub findings: &'a [GuardedFinding],
     /// As [`Decided::firewall`].
     pub firewall: Option<Digest>,
     /// As [`Decided::justification`].
@@ -433,6 +437,7 @@ impl<S: Sort> Decided<S> {
             effect: self.effect.map(|digest| digest.0),
             enforced: self.enforced,
             engine: &self.engine,
+            findings: self.findings.as_deref().unwrap_or_default(),
             firewall: self.firewall.map(|digest| digest.0),
             justification: self.justification.as_ref().map(Text::as_str),
             layers: &self.layers,

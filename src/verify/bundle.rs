@@ -64,6 +64,12 @@ pub fn template_file(digest: &Digest) -> String {
     format!("{TEMPLATES}{}.txt", digest.hex())
 }
 
+/// The name of the rules that an operator added to the firewall's, where all together have this digest: the
+/// SHA-256 of the file.
+pub fn firewall_file(digest: &Digest) -> String {
+    format!("firewall/{}.json", digest.hex())
+}
+
 /// The list of approvers at the time of the last approval; stock OpenSSH reads it.
 pub const APPROVERS: &str = "approvals/allowed_signers";
 /// Its signature.

@@ -79,6 +79,17 @@ pub fn templates(slices: &[ChainSlice], files: &Files) -> BTreeMap<String, Diges
     named.map(|digest| (bundle::template_file(&digest), digest)).collect()
 }
 
+/// The rules of operators that calls may have been searched with, by file name; the latest first.
+pub fn firewall_rules(slices: &[ChainSlice]) -> Vec<(String, Digest)> {
+    let mut found: Vec<Digest> = Vec::new();
+    let lines = slices.iter().flat_map(ChainSlice::selected);
+    for digest in lines.filter_map(|line| line.decision().and_then(|one| one.firewall)) {
+        found.retain(|seen| *seen != digest);
+        found.push(digest);
+    }
+    found.into_iter().rev().map(|digest| (bundle::firewall_file(&digest), digest)).collect()
+}
+
 /// The templates of instructions that a manifest names.
 pub fn templates_of(yaml: &[u8]) -> Vec<Digest> {
     // What is no manifest of this form names none; no gate would have bound it.
@@ -136,6 +147,7 @@ pub fn names(
     let pairs = manifests(slices).into_iter().chain(approvers(slices, fleet));
     all.extend(pairs.flat_map(|((one, other), _)| [one, other]));
     all.extend(templates(slices, files).into_keys());
+    all.extend(firewall_rules(slices).into_iter().map(|(name, _)| name));
     all.extend(signed_files(slices, payloads).into_keys());
     all
 }

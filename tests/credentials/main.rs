@@ -15,8 +15,10 @@
 )]
 
 mod alerts;
+mod corpus;
 mod guesses;
 mod kinds;
+mod own_rules;
 mod personal;
 mod secrets;
 mod tokens;

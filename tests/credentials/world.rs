@@ -93,6 +93,20 @@ impl World {
         Self::patched(forms, rules, |_, config| config["firewall"] = firewall).await
     }
 
+    /// The same, with these files beside the configuration, which only the gate may read.
+    pub async fn furnished(
+        forms: Vec<(String, String)>,
+        rules: &str,
+        firewall: Value,
+        files: &[(&str, &str)],
+    ) -> Self {
+        let patch = |estate: &Estate, config: &mut Value| {
+            config["firewall"] = firewall;
+            files.iter().for_each(|(name, text)| private(estate.path(name), text));
+        };
+        Self::patched(forms, rules, patch).await
+    }
+
     /// The same, with this change of the configuration.
     pub async fn patched(
         forms: Vec<(String, String)>,

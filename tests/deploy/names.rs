@@ -32,11 +32,14 @@ fn everything() -> String {
         kind: "card",
         class: "personal",
         confidence: "high",
+        mark: None,
         path: String::new(),
         action: GuardAction::Warn,
     };
-    metrics.found("arguments", &[finding]);
     metrics.alert(AlertKind::PathTraversal, AlertSeverity::High);
+    let unscanned = GuardFinding { kind: "unscanned", class: "unscanned", ..finding.clone() };
+    metrics.found("arguments", &[finding, unscanned]);
+    metrics.searched(moment);
     metrics.broke_glass();
     metrics.break_glass_alert();
     metrics.pool_unanswered();

@@ -29,6 +29,7 @@ mod client;
 mod faults;
 mod life;
 mod script;
+mod secrets;
 mod shapes;
 mod streams;
 mod threads;

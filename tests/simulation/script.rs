@@ -18,7 +18,7 @@ use wicketgate::domain::guarded::GuardAction;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
 use wicketgate::domain::tier::Tier;
-use wicketgate::judge::guarding::{ClassActions, ToolGuard};
+use wicketgate::judge::guarding::{ClassActions, FindingMarks, ToolGuard};
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::policy::{Answer, EngineError, PolicyEngine};
@@ -135,7 +135,8 @@ pub fn toolbox(world: &Arc<World>, life: u64, dead: &CancellationToken) -> Toolb
     tools.push(streams::model(tool(streams::MODEL, false), (world, life, dead)));
     let default = ToolGuard::default();
     let arguments = ClassActions { secret: GuardAction::Redact, ..default.arguments };
-    let guard = Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new());
+    let guard =
+        Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new(), FindingMarks::default());
     Toolbox::of(tools, Scrub::default()).guarded(guard)
 }
 

@@ -26,7 +26,7 @@ use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
 use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Peer, envelope_path, sign};
-use wicketgate::judge::guarding::{ClassActions, ToolGuard};
+use wicketgate::judge::guarding::{ClassActions, FindingMarks, ToolGuard};
 use wicketgate::judge::prepared::PreparedResource;
 use wicketgate::ledger::permit::Permit;
 use wicketgate::tool::ToolExecutor;
@@ -58,7 +58,7 @@ impl ToolExecutor for Signed {
 }
 
 /// One tool that is called `t.read`, of this definition.
-fn toolbox(executor: Signed, definition: &str) -> Toolbox {
+pub fn toolbox(executor: impl ToolExecutor + 'static, definition: &str) -> Toolbox {
     let schema = r#"{"type":"object","additionalProperties":true}"#;
     let schema = Arc::new(Schema::parse(schema.as_bytes()).unwrap());
     let tool = Tool {
@@ -94,7 +94,8 @@ fn to(executor: Signed, definition: &str) -> AgentsUpdate {
 fn guarded(secret: GuardAction) -> AgentsUpdate {
     let default = ToolGuard::default();
     let arguments = ClassActions { secret, ..default.arguments };
-    let guard = Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new());
+    let guard =
+        Guard::new(ToolGuard { arguments, ..default }, BTreeMap::new(), FindingMarks::default());
     let toolbox = toolbox(Signed("one", Log::default()), "a").guarded(guard);
     AgentsUpdate { policy: None, toolbox, agents: None }
 }

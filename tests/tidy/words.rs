@@ -184,6 +184,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),
     (
+        "tests/simulation/secrets.rs",
+        "virtual time: under the paused clock a sleep is the schedule of the world",
+    ),
+    (
         "tests/simulation/streams.rs",
         "virtual time: under the paused clock a sleep is the schedule of the world",
     ),

@@ -131,7 +131,8 @@ impl Bridge {
             }
             Ok(Message::Request { id, method, params }) => {
                 let alone = headers::own_version(params);
-                self.request(ClientRequest { id, method, text: text.clone(), alone }).await;
+                Box::pin(self.request(ClientRequest { id, method, text: text.clone(), alone }))
+                    .await;
             }
         }
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::error::FileError;
 use crate::cli::{Exit, Failure, JsonArg, fail, print_facts};
+use crate::config::own_rules;
 use crate::domain::json::{Json, Limits};
 use crate::firewall::{self, Class, Confidence, Hit};
 
@@ -17,6 +18,24 @@ use crate::firewall::{self, Class, Confidence, Hit};
 pub struct Args {
     #[command(subcommand)]
     command: Command,
+}
+
+/// Rules besides ours.
+#[derive(Debug, clap::Args)]
+struct OwnArgs {
+    /// A file with shapes of your own keys, as `firewall.shapes` names it
+    #[arg(long, value_name = "FILE")]
+    shapes: Vec<PathBuf>,
+    /// A file with rules in the form of gitleaks, as `firewall.gitleaks` names it
+    #[arg(long, value_name = "FILE")]
+    gitleaks: Vec<PathBuf>,
+}
+
+impl OwnArgs {
+    fn install(&self) -> Result<(), Failure> {
+        let rules = own_rules(&self.shapes, &self.gitleaks).map_err(Failure::invalid)?;
+        firewall::install(rules).map_err(Failure::invalid)
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -29,10 +48,14 @@ enum Command {
         #[arg(value_name = "FILE", default_value = "-")]
         file: PathBuf,
         #[command(flatten)]
+        own: OwnArgs,
+        #[command(flatten)]
         json: JsonArg,
     },
     /// Print every kind of finding, and the digest of the rules
     Rules {
+        #[command(flatten)]
+        own: OwnArgs,
         #[command(flatten)]
         json: JsonArg,
     },
@@ -46,6 +69,8 @@ enum Command {
         #[arg(value_name = "CORPUS")]
         corpus: PathBuf,
         #[command(flatten)]
+        own: OwnArgs,
+        #[command(flatten)]
         json: JsonArg,
     },
 }
@@ -53,9 +78,9 @@ enum Command {
 /// Runs the command.
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
-        Command::Scan { file, .. } => scan(file),
-        Command::Rules { .. } => Ok(rules()),
-        Command::Test { corpus, .. } => test(corpus),
+        Command::Scan { file, own, .. } => own.install().and_then(|()| scan(file)),
+        Command::Rules { own, .. } => own.install().map(|()| rules()),
+        Command::Test { corpus, own, .. } => own.install().and_then(|()| test(corpus)),
     };
     done.unwrap_or_else(Failure::print)
 }
@@ -137,6 +162,27 @@ struct KindScore {
     in_vain: u64,
 }
 
+impl KindScore {
+    /// Thousandths of what there is that are found; `None` if there is nothing.
+    fn recall(self) -> Option<u64> {
+        thousandths(self.found, self.found.saturating_add(self.missed))
+    }
+
+    /// Thousandths of what is found that are what they seem; `None` if nothing is found.
+    fn precision(self) -> Option<u64> {
+        thousandths(self.found, self.found.saturating_add(self.in_vain))
+    }
+}
+
+fn thousandths(part: u64, whole: u64) -> Option<u64> {
+    part.saturating_mul(1000).checked_div(whole)
+}
+
+/// A share in words: `0.98`.
+fn shown(share: Option<u64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |of| format!("{}.{:03}", of / 1000, of % 1000))
+}
+
 fn test(corpus: &Path) -> Result<Exit, Failure> {
     let bytes = read(corpus)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -154,13 +200,18 @@ fn test(corpus: &Path) -> Result<Exit, Failure> {
     }
     let line = |(kind, score): (&String, &KindScore)| {
         format!(
-            "{kind:<24} {} found, {} missed, {} in vain",
-            score.found, score.missed, score.in_vain
+            "{kind:<24} {} found, {} missed, {} in vain, recall {}, precision {}",
+            score.found,
+            score.missed,
+            score.in_vain,
+            shown(score.recall()),
+            shown(score.precision())
         )
     };
     let lines: Vec<String> = scores.iter().map(line).collect();
     let all = scores.iter().map(|(kind, score)| {
-        json!({"kind": kind, "found": score.found, "missed": score.missed, "in_vain": score.in_vain})
+        json!({"kind": kind, "found": score.found, "missed": score.missed, "in_vain": score.in_vain,
+            "recall_permille": score.recall(), "precision_permille": score.precision()})
     });
     print_facts(json!({"kinds": all.collect::<Vec<_>>()}), lines.join("\n"));
     let is_good = scores.values().all(|score| score.missed == 0 && score.in_vain == 0);

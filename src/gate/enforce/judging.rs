@@ -22,7 +22,7 @@ use crate::policy::PolicyEngine;
 use crate::policy::input::AgentFacts;
 use crate::telemetry::Stage;
 use crate::tool::toolbox::{self, Toolbox};
-use crate::tool::{Cancel, screen};
+use crate::tool::{Cancel, Screened, screen};
 
 impl Road {
     /// Prepares a call and has it judged. In a replay the recording supplies everything that
@@ -42,7 +42,7 @@ impl Road {
         let engine = replayed.or_else(|| self.in_force.engine());
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
-            let (grant, call) = (run.granted(call.tool()), screen(toolbox, call, model));
+            let (grant, call) = (run.granted(call.tool()), self.screened(toolbox, call, model));
             toolbox::prepare(toolbox, grant.as_deref(), call)
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
@@ -140,6 +140,14 @@ impl Road {
         let is_model = facts.kind == ToolKind::Model.as_str();
         let mut said = is_model.then(|| run.models.conversations.lock())?;
         said.compare(&*self.entropy, call, basis, !run.incognito)
+    }
+
+    /// Searches a call, and measures how long that takes.
+    fn screened(&self, toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Screened {
+        let began = self.clock.monotonic();
+        let screened = screen(toolbox, call, model);
+        self.metrics.searched(self.clock.monotonic().saturating_sub(began));
+        screened
     }
 
     /// Counts the decision in the metrics; `began` is when the judge did.

@@ -10,7 +10,7 @@ use crate::ledger::spool::replace;
 pub type SignedList = (Vec<u8>, Vec<u8>);
 
 /// A directory of artefacts: `policy/<hex>.tar`, `manifest/<hex>.yaml`, `manifest/<hex>.sig.json`,
-/// `template/<hex>.txt`, `approvers/<hex>.signers`, `approvers/<hex>.sig.json`.
+/// `template/<hex>.txt`, `approvers/<hex>.signers`, `approvers/<hex>.sig.json`, `firewall/<hex>.json`.
 #[derive(Clone, Debug)]
 pub struct Artifacts {
     dir: PathBuf,
@@ -22,7 +22,7 @@ impl Artifacts {
     /// # Errors
     /// It cannot be created.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        for part in ["policy", "manifest", "template", "approvers"] {
+        for part in ["policy", "manifest", "template", "approvers", "firewall"] {
             let path = dir.join(part);
             std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
         }
@@ -70,6 +70,23 @@ impl Artifacts {
     /// It cannot be read, or no longer matches its digest.
     pub fn template(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
         Self::get(&self.path("template", digest, "txt"), digest)
+    }
+
+    /// Keeps the rules of the firewall that an operator added to ours, by the digest of them all together. Durable
+    /// when it returns; safe to repeat.
+    ///
+    /// # Errors
+    /// The digest does not match, or the file cannot be written.
+    pub fn put_firewall(&self, digest: &Digest, document: &[u8]) -> Result<(), Error> {
+        self.put(&self.path("firewall", digest, "json"), digest, document)
+    }
+
+    /// The rules of the firewall of this digest, if they were kept: ours alone are in the program.
+    ///
+    /// # Errors
+    /// They cannot be read, or no longer match their digest.
+    pub fn firewall(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        Self::get(&self.path("firewall", digest, "json"), digest)
     }
 
     /// Keeps a list of approvers and its signature. Durable when it returns; safe to repeat.

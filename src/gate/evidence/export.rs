@@ -348,5 +348,11 @@ fn artefacts(
             None => missing.push(digest),
         }
     }
+    // Our own rules are in every program of that version, and no file.
+    for (name, digest) in contents::firewall_rules(slices) {
+        if let Some(rules) = order.artifacts.firewall(&digest)? {
+            files.put(name, rules);
+        }
+    }
     Ok(missing)
 }

@@ -9,6 +9,7 @@ use crate::domain::decision::Verdict;
 use crate::domain::near;
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
+use crate::record::Nonce;
 
 /// Bytes of a query.
 pub const BYTES_MAX: usize = 1024;
@@ -311,7 +312,7 @@ fn term(written: &Written<'_>) -> Result<Term, QueryError> {
         return Err(written.wrong(QueryFlaw::Star));
     }
     if let Some(field) = field.filter(|field| !field.values().is_empty())
-        && (stem.is_some() || !field.values().contains(&value))
+        && (stem.is_some() || !(field.values().contains(&value) || is_mark(field, value)))
     {
         return Err(written.wrong(QueryFlaw::Value(field)));
     }
@@ -319,6 +320,11 @@ fn term(written: &Written<'_>) -> Result<Term, QueryError> {
     // As rows are kept: PostgreSQL takes no NUL in a text.
     let value = value.replace('\0', "\u{fffd}");
     Ok(Term { field, value, prefix, negated: written.negated })
+}
+
+/// Whether a value is the mark of what was found: 32 digits, of which no list can be given.
+fn is_mark(field: Field, value: &str) -> bool {
+    field == Field::Finding && Nonce::parse(value).is_some()
 }
 
 fn bound(
@@ -418,6 +424,15 @@ mod tests {
         ] {
             assert_eq!(parsed(&format!("since:{text}")).since, Some(expected), "{text}");
             assert_eq!(parsed(&format!("until:{text}")).until, Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_finding_is_one_of_a_few_words_or_the_mark_of_a_value() {
+        let mark = "finding:00112233445566778899aabbccddeeff";
+        assert!(Query::parse(mark, NOW).is_ok());
+        for wrong in [mark.trim_end_matches('f'), "finding:00112233445566778899AABBCCDDEEFF"] {
+            assert!(Query::parse(wrong, NOW).is_err(), "{wrong}");
         }
     }
 

@@ -10,6 +10,7 @@ use crate::record::Entry;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
     CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed, CallHeld, CallUnknown,
+    GuardedFinding,
 };
 use crate::record::run::{RunOpened, RunSealed};
 
@@ -58,7 +59,7 @@ pub struct CallRow {
     pub decided_by: Vec<String>,
     /// Every code and finer code of its reasons, in order.
     pub codes: Vec<String>,
-    /// What the gate found in it, in order: [`CallFinding`].
+    /// What the gate found in it, in order: [`CallFinding`], and marks of values.
     pub findings: Vec<String>,
     /// The newest entry about it.
     pub last: Seq,
@@ -212,6 +213,8 @@ impl CallRow {
         if let Some(ended) = body.get::<CallExpired>() {
             self.end(CallState::Expired, &ended.reason, None);
         }
+        let found = body.observed().and_then(|observed| observed.findings.as_deref());
+        self.marked(found.unwrap_or_default());
         let redaction = body.observed().and_then(|observed| observed.redaction.as_ref());
         if let Some(redaction) = redaction {
             self.masked = redaction.masked.get();
@@ -251,6 +254,7 @@ impl CallRow {
         if decision.taint.is_some_and(|taint| taint.spans.is_some()) {
             add(&mut self.findings, CallFinding::Copied.as_str());
         }
+        self.marked(decision.findings);
         if let Some(rule) = &draft.rule {
             self.rule = rule.to_string();
         }
@@ -261,6 +265,13 @@ impl CallRow {
         for reason in decision.reasons {
             add(&mut self.codes, &reason.code);
             add(&mut self.codes, &reason.detail);
+        }
+    }
+
+    /// Findings are found again by the marks of their values.
+    fn marked(&mut self, findings: &[GuardedFinding]) {
+        for mark in findings.iter().filter_map(|one| one.mark) {
+            add(&mut self.findings, &mark.to_string());
         }
     }
 

@@ -1,12 +1,17 @@
 //! The guard of one call: what the configuration says about findings, and what was found in the call.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use zeroize::Zeroizing;
+
+use crate::domain::commitment::derived;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::facts::Finding;
 use crate::domain::guarded::{GuardAction, GuardFinding, Withheld};
+use crate::domain::json::Json;
 use crate::firewall::{self, Class, Confidence, Hit};
+use crate::record::debug_by;
 
 /// Bytes of a result that are searched, unless the configuration says otherwise.
 pub const RESULT_BYTES: u64 = 8 << 20;
@@ -135,11 +140,47 @@ impl ToolGuard {
     }
 }
 
+/// The key of the marks of findings. A mark tells that a value came again, and not which one.
+#[derive(Clone, Default)]
+pub struct FindingMarks {
+    key: Option<Arc<Zeroizing<[u8; 32]>>>,
+    personal: bool,
+}
+
+debug_by!(FindingMarks: personal);
+
+impl FindingMarks {
+    /// Marks by this key, of personal data too if `personal`. Each tenant has marks of its own.
+    #[must_use]
+    pub fn new(key: &[u8; 32], tenant: &str, personal: bool) -> Self {
+        let of_tenant = derived(key, &[b"wicketgate/finding-marks/1\0", tenant.as_bytes()]);
+        Self { key: Some(Arc::new(Zeroizing::new(of_tenant))), personal }
+    }
+
+    /// The mark of a finding in a document; `None` if it has none.
+    #[must_use]
+    pub fn of(&self, hit: &Hit, document: &Json) -> Option<[u8; 16]> {
+        let key = self.key.as_ref()?;
+        let is_marked = match hit.class {
+            Class::Secret => true,
+            Class::Personal => self.personal,
+            Class::Injection | Class::Unicode | Class::Unscanned => false,
+        };
+        if !is_marked {
+            return None;
+        }
+        let value = Zeroizing::new(hit.value(document)?);
+        derived(key, &[value.as_bytes()]).first_chunk().copied()
+    }
+}
+
 /// What the firewall found in one call, and what follows from it.
 #[derive(Clone, Debug, Default)]
 pub struct Screening {
     /// What the configuration says about its tool.
     pub guard: ToolGuard,
+    /// The marks of findings.
+    pub marks: FindingMarks,
     /// The findings, as far as the configuration looks for them.
     pub findings: Vec<GuardFinding>,
     /// Why the arguments are committed to and not stored.

@@ -308,6 +308,7 @@ fn found(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDINGS_MAX, 1>> 
         class: one.class.into(),
         confidence: one.confidence.into(),
         kind: one.kind.into(),
+        mark: one.mark.map(Nonce),
         path: Text::clip(&one.path, 256),
     }))
 }

@@ -116,16 +116,12 @@ impl Vault {
 impl VaultKey {
     /// 32 bytes in base64 or hex, in a file that only its owner may read.
     fn load(path: &Path) -> Result<Self, Error> {
-        let invalid = |why: String| Error::Key { path: path.display().to_string(), why };
-        let (_, text) =
-            private::read(path, private::BYTES_MAX).map_err(|why| invalid(why.to_string()))?;
-        let text = std::str::from_utf8(&text).unwrap_or_default().trim();
-        let bytes =
-            if text.len() == 64 { hex::decode(text).ok() } else { STANDARD.decode(text).ok() };
-        let bytes = bytes.map(Zeroizing::new).and_then(|b| <[u8; 32]>::try_from(b.as_slice()).ok());
-        let bytes =
-            bytes.ok_or_else(|| invalid("expected 32 bytes in base64 or hex".to_owned()))?;
-        Ok(Self::of(bytes))
+        let invalid = |why: private::Unused| Error::Key {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        };
+        let key = private::key(path).map_err(|error| invalid(error.why))?;
+        Ok(Self::of(*key))
     }
 
     fn of(bytes: [u8; 32]) -> Self {

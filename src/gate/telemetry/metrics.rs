@@ -15,6 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::Stage;
 use crate::domain::guarded::GuardFinding;
 use crate::record::alert::{AlertKind, AlertSeverity};
+use crate::firewall::{self, Class, Confidence};
 
 /// The tool label of every tool that is not configured, so that an agent cannot create series.
 pub const OTHER: &str = "other";
@@ -88,6 +89,10 @@ metrics! {
     findings: CounterFamily<3>,
         "findings", "Findings of the firewall in calls and answers, by kind, direction and what the gate did";
     alerts: CounterFamily<2>, "alerts", "Alerts that were recorded, by kind and severity";
+    unscanned: CounterFamily<1>,
+        "unscanned", "Calls and answers that the firewall did not search to their end, by direction";
+    firewall_duration: Histogram = latency(),
+        seconds "firewall", "Seconds until the firewall had searched the arguments of a call";
     break_glass_open: Gauge, "break_glass_open", "Break-glass orders in force at this gate";
     break_glass_calls: Counter,
         "break_glass_calls", "Calls that needed no approver because of break-glass";
@@ -215,15 +220,24 @@ impl Metrics {
         count(&self.alarms, &[("kind", kind.into())]);
     }
 
+    /// The firewall searched the arguments of a call in this time.
+    pub fn searched(&self, took: Duration) {
+        self.firewall_duration.observe(took.as_secs_f64());
+    }
+
     /// The firewall found these in what passed in this direction.
     pub fn found(&self, direction: &'static str, all: &[GuardFinding]) {
         for one in all {
             let labels = [
-                ("kind", one.kind.into()),
+                ("kind", if firewall::is_own(one.kind) { "own" } else { one.kind }.into()),
                 ("direction", direction.into()),
                 ("action", one.action.as_str().into()),
             ];
             count(&self.findings, &labels);
+            if one.class == Class::Unscanned.as_str() && one.confidence == Confidence::High.as_str()
+            {
+                count(&self.unscanned, &[("direction", direction.into())]);
+            }
         }
     }
 

@@ -33,6 +33,12 @@ pub struct Hit {
 }
 
 impl Hit {
+    /// The same, of a document that is not the one at hand: nothing has its value.
+    #[must_use]
+    pub fn elsewhere(self) -> Self {
+        Self { span: None, ..self }
+    }
+
     /// What was found, in the document that was looked through: for a keyed mark of it, and nothing
     /// else. `None` for what has no place in one value: a name of a member, several texts.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::{shapes, steering};
+use super::{own, shapes, steering};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
@@ -147,6 +147,11 @@ const fn row(name: &'static str, class: Class, about: &'static str) -> KindRow {
 
 /// Every kind of finding.
 pub fn kinds() -> impl Iterator<Item = KindRow> {
+    ours().chain(own::kind_rows())
+}
+
+/// The kinds of our own rules.
+fn ours() -> impl Iterator<Item = KindRow> {
     let vendors = shapes::vendors().map(|one| row(one.kind, Class::Secret, one.about));
     let keyed = shapes::keyed().iter().map(|one| row(one.kind, Class::Secret, one.about));
     GENERAL.iter().copied().chain(vendors).chain(keyed)
@@ -161,17 +166,30 @@ pub fn class_of(kind: &str) -> Option<Class> {
 static CLASSES: LazyLock<BTreeMap<&'static str, Class>> =
     LazyLock::new(|| kinds().map(|row| (row.name, row.class)).collect());
 
+/// Whether our own rules have this kind.
+pub(super) fn is_ours(kind: &str) -> bool {
+    ours().any(|row| row.name == kind)
+}
+
 /// Changes whenever the same text may give other findings and the tables say the same.
-const REVISION: i64 = 1;
+const REVISION: i64 = 2;
 
 /// The digest of the rules: of every table and of the engine's revision. Equal digests find the same.
 #[must_use]
 pub fn rules_digest() -> Digest {
+    match own::document_in_force() {
+        Some(document) => Digest::of(&[document]),
+        None => our_digest(),
+    }
+}
+
+/// The digest of our own rules.
+pub(super) fn our_digest() -> Digest {
     *DIGEST
 }
 
 static DIGEST: LazyLock<Digest> = LazyLock::new(|| {
-    let kinds = kinds().map(|row| format!("{} {}", row.name, row.class.as_str()));
+    let kinds = ours().map(|row| format!("{} {}", row.name, row.class.as_str()));
     let vendors = shapes::vendors()
         .flat_map(|vendor| vendor.shapes.iter().map(|shape| format!("{} {shape:?}", vendor.kind)));
     let keyed =

@@ -6,6 +6,7 @@
 //! what it cannot finish, and what is encoded and holds no text, as `unscanned`, and a policy may
 //! deny it.
 
+mod address;
 mod digests;
 mod encoded;
 mod fold;
@@ -14,6 +15,7 @@ mod hygiene;
 mod joined;
 mod kinds;
 mod look;
+mod own;
 mod patterns;
 mod personal;
 mod plain;
@@ -38,6 +40,7 @@ use crate::domain::json::Json;
 
 pub use hit::{FINDINGS_MAX, Hit, is_flood, names_every_secret, scan, strip, strip_text};
 pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
+pub use own::{OwnRules, RuleError, RuleFile, RuleForm, document_in_force, install, is_own};
 pub use window::{RedactWindow, Unmaskable};
 
 use kinds::UNSCANNED;
@@ -54,13 +57,6 @@ const SPELLED_MIN: usize = 6;
 #[must_use]
 pub fn is_kind(kind: &str) -> bool {
     class_of(kind).is_some_and(|class| class != Class::Unscanned)
-}
-
-/// The findings of the first rules alone: how an input is compared that names no digest of its rules.
-#[must_use]
-pub fn first_findings(value: &Json) -> Vec<Finding> {
-    let is_first = |one: &Finding| one.kind == UNSCANNED || KINDS.contains(&one.kind.as_str());
-    findings(value).into_iter().filter(is_first).collect()
 }
 
 /// The findings with their places (JSON pointer), without the values, sorted by kind and place.

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use super::own::{self, LeakRule};
 use super::shape::{KeyShape, Keyed, Vendor};
 use super::{shapes, steering};
 
@@ -13,6 +14,8 @@ pub(super) enum What {
     Shape(&'static Vendor, &'static KeyShape),
     /// The value beside the name of a vendor.
     Keyed(&'static Keyed),
+    /// What an expression of the operator's finds.
+    Leak(&'static LeakRule),
     /// Something with rules of its own.
     Special(Special),
 }
@@ -133,7 +136,9 @@ pub(super) static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
 impl Patterns {
     fn new() -> Self {
         let of = |text, folds, what| Pattern { text, folds, what };
+        let own = own::in_force();
         let vendors = shapes::vendors()
+            .chain(&own.vendors)
             .flat_map(|vendor| vendor.shapes.iter().map(move |shape| (vendor, shape)));
         let shapes = vendors.flat_map(|(vendor, shape)| {
             shape.prefixes.iter().map(move |text| of(text, false, What::Shape(vendor, shape)))
@@ -150,9 +155,12 @@ impl Patterns {
         let steering = steering
             .into_iter()
             .flat_map(|(texts, special)| texts.iter().map(move |text| (*text, special)));
+        let leaks = own.leaks.iter().flat_map(|rule| {
+            rule.keywords.iter().map(move |word| of(word.as_str(), true, What::Leak(rule)))
+        });
         let specials = SPECIALS.into_iter().chain(steering);
         let specials = specials.map(|(text, special)| of(text, true, What::Special(special)));
-        let all = shapes.chain(keyed).chain(specials);
+        let all = shapes.chain(keyed).chain(leaks).chain(specials);
         let mut all: Vec<(u32, Pattern)> = all.map(|pattern| (pattern.key(), pattern)).collect();
         all.sort_by_key(|(key, pattern)| (*key, pattern.text));
         let mut sieve = Box::new([0_u64; 1024]);

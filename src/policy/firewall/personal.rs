@@ -151,6 +151,11 @@ fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
             }
         }
         let gap = rest.get(at..).unwrap_or_default();
+        // A year of more than four digits has a sign: `+10000-01-01`.
+        if is_international && number.is_far_date() && gap.first().is_none_or(|byte| *byte == b'T')
+        {
+            return;
+        }
         let marks = gap.iter().take(3).take_while(|byte| b" .-/()".contains(byte)).count();
         if marks == 0 || marks > 2 {
             break;
@@ -166,6 +171,11 @@ fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
 }
 
 impl Grouped {
+    /// Whether these may be a year with a sign, a month and a day.
+    fn is_far_date(&self) -> bool {
+        matches!(self.groups.as_slice(), [year, 2, 2] if *year > 4)
+    }
+
     /// What these digits are.
     fn kind(
         &mut self,

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::kinds::Confidence;
+use super::own::{self, LeakRule};
 use super::patterns::{PATTERNS, Special, WIDTH, What, pushed};
-use super::shape::{self, Alphabet, KeyShape, Look, Part, Sort, URL};
-use super::{personal, special, steering};
+use super::shape::{self, Alphabet, Edge, KeyShape, Look, Part, Sort, URL};
+use super::{address, personal, special, steering};
 
 /// One place in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +38,8 @@ pub(super) struct Pass<'t> {
     pub is_made: bool,
     runs: Vec<(Alphabet, Range<usize>)>,
     found: Vec<PlainFinding>,
+    /// Rules of the operator of which a word stands in the text.
+    leaks: Vec<&'static LeakRule>,
 }
 
 /// What a name of a member says about its value: that of a credential, or of a number of a person.
@@ -61,8 +64,11 @@ pub(super) fn names_something(name: &str) -> bool {
 /// Every credential and every number of a person in a text. `is_made`: whether it was decoded from
 /// another one, so that the byte before a finding says nothing.
 pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<PlainFinding> {
-    let mut pass = Pass { text, is_made, runs: Vec::new(), found: Vec::new() };
+    let mut pass = Pass { text, is_made, runs: Vec::new(), found: Vec::new(), leaks: Vec::new() };
     pass.patterns();
+    for rule in std::mem::take(&mut pass.leaks) {
+        own::find(&mut pass, rule);
+    }
     pass.dotted();
     personal::numbers(&mut pass);
     tidied(pass.found)
@@ -117,9 +123,17 @@ impl Pass<'_> {
                 match pattern.what {
                     What::Shape(vendor, shape) => self.shape(vendor.kind, shape, at, behind),
                     What::Keyed(keyed) => special::keyed(self, keyed, behind),
+                    What::Leak(rule) => self.leak(rule),
                     What::Special(special) => self.special(special, at, behind),
                 }
             }
+        }
+    }
+
+    /// Notes that a word of this rule stands in the text: its expression is asked once, for all of it.
+    fn leak(&mut self, rule: &'static LeakRule) {
+        if !self.leaks.iter().any(|known| std::ptr::eq(*known, rule)) {
+            self.leaks.push(rule);
         }
     }
 
@@ -128,7 +142,7 @@ impl Pass<'_> {
             Special::Pem => special::pem(self, at),
             Special::Putty => special::putty(self, at),
             Special::Jwt => special::jwt(self, at),
-            Special::Url => special::url(self, at, behind),
+            Special::Url => address::url(self, at, behind),
             Special::Authorization => special::authorization(self, behind),
             Special::Bearer => special::bearer(self, at, behind),
             Special::Signature => special::signature(self, at, behind),
@@ -206,8 +220,16 @@ impl Pass<'_> {
         if WORDS.contains(&prefix) && before.is_some_and(|byte| b"-_.".contains(&byte)) {
             return;
         }
-        let Some(end) = self.walk(behind, shape.parts) else { return };
-        if !self.ends_at(end) {
+        let end = match shape.edges.1 {
+            Edge::Word => self.walk(behind, shape.parts).filter(|end| self.ends_at(*end)),
+            Edge::Any => self.longest(behind, shape.parts),
+        };
+        let Some(end) = end else { return };
+        if let Some(least) = shape.distinct_min {
+            let bytes = self.text.get(behind..end).unwrap_or_default();
+            if shape::distinct(bytes) >= least {
+                self.note(kind, Confidence::High, start..end);
+            }
             return;
         }
         let (body, alphabet) = match shape.lead {
@@ -223,7 +245,8 @@ impl Pass<'_> {
     /// Where a shape begins whose prefix is here.
     fn lead(&self, shape: &KeyShape, at: usize) -> Option<usize> {
         let Some((alphabet, min, max)) = shape.lead else {
-            return self.begins_at(at).then_some(at);
+            let begins = shape.edges.0 == Edge::Any || self.begins_at(at);
+            return begins.then_some(at);
         };
         let before = self.text.get(..at)?;
         let length = before.iter().rev().take(max + 1).take_while(|b| alphabet.has(**b)).count();
@@ -255,6 +278,13 @@ impl Pass<'_> {
         let stops = body.iter().rev().take_while(|b| b"-.".contains(b)).count();
         let least = from + shape::least(parts);
         Some((at.saturating_sub(stops)).max(least.min(at)))
+    }
+
+    /// Where these parts end at the latest that begin here, whatever stands behind them.
+    fn longest(&mut self, from: usize, parts: &[Part]) -> Option<usize> {
+        let [Part::Run(alphabet, min, max)] = parts else { return self.walk(from, parts) };
+        let length = self.run_end(from, *alphabet).saturating_sub(from);
+        (length >= *min).then(|| from + length.min(*max))
     }
 
     /// Where the run of these letters ends that has this place.

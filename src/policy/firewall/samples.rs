@@ -159,6 +159,36 @@ fn personal(dice: &mut Dice, kind: &str) -> Option<String> {
                 _ => grouped(&rest, "phone: 000-000-000"),
             }
         }
+        "card" => {
+            let (prefix, length) = *dice.pick(&[
+                ("4", 16),
+                ("51", 16),
+                ("2221", 16),
+                ("37", 15),
+                ("6011", 16),
+                ("3528", 16),
+            ]);
+            let number = carded(dice, prefix, length);
+            match (dice.below(3), length) {
+                (0, 16) => grouped(&number, "0000 0000 0000 0000"),
+                (1, 16) => grouped(&number, "0000-0000-0000-0000"),
+                _ => number,
+            }
+        }
+        "iban" => {
+            let (country, letters) = *dice.pick(&[("DE", 18), ("FR", 23), ("ES", 20), ("PL", 24)]);
+            account(dice, country, letters)
+        }
+        "us_ssn" => {
+            let area = dice.digits(3, |area| area[0] < 9 && area != [6, 6, 6] && area != [0, 0, 0]);
+            let group = dice.digits(2, |group| group != [0, 0]);
+            format!("{area}-{group}-{}", dice.digits(4, |serial| serial != [0; 4]))
+        }
+        "email" => {
+            let (name, host) = (dice.text(LOWER, 8), dice.text(LETTERS, 9).to_lowercase());
+            format!("a{name}@{host}.example.com")
+        }
+        "eth_address" => format!("ethereum wallet 0x{}", dice.text(HEX, 40)),
         "nhs" => grouped(&dice.digits(10, digests::is_nhs), "NHS number 000 000 0000"),
         "aadhaar" => grouped(&dice.digits(12, digests::is_aadhaar), "Aadhaar: 0000 0000 0000"),
         "cpf" => grouped(&dice.digits(11, digests::is_cpf), "000.000.000-00"),
@@ -185,17 +215,57 @@ fn personal(dice: &mut Dice, kind: &str) -> Option<String> {
     })
 }
 
+/// A number with this beginning and Luhn's digit.
+fn carded(dice: &mut Dice, prefix: &str, length: usize) -> String {
+    let body = format!("{prefix}{}", dice.text(DIGIT, length - 1 - prefix.len()));
+    let doubled = |(place, digit): (usize, char)| match (place % 2, digit.to_digit(10).unwrap() * 2)
+    {
+        (0, twice @ 10..) => twice - 9,
+        (0, twice) => twice,
+        _ => digit.to_digit(10).unwrap(),
+    };
+    let sum: u32 = body.chars().rev().enumerate().map(doubled).sum();
+    format!("{body}{}", (10 - sum % 10) % 10)
+}
+
+/// An account of this country, whose number has so many digits.
+fn account(dice: &mut Dice, country: &str, length: usize) -> String {
+    let number = dice.text(DIGIT, length);
+    let all = format!("{number}{country}00");
+    let rest = all.chars().fold(0_u32, |rest, c| {
+        let digit = c.to_digit(36).unwrap();
+        (rest * if digit > 9 { 100 } else { 10 } + digit) % 97
+    });
+    format!("{country}{:02}{number}", 98 - rest)
+}
+
 const LETTERS: Alphabet = Alphabet::of("ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 const MONTHS: Alphabet = Alphabet::of("ABCDEHLMPRST");
+
+/// Numbers and addresses of persons that are made here.
+pub(super) const PERSONAL: [&str; 14] = [
+    "aadhaar",
+    "bsn",
+    "card",
+    "cnpj",
+    "codice_fiscale",
+    "cpf",
+    "email",
+    "eth_address",
+    "iban",
+    "nhs",
+    "nir",
+    "pesel",
+    "phone",
+    "us_ssn",
+];
 
 /// Kinds that are made here.
 pub(super) fn kinds() -> Vec<&'static str> {
     let vendors = shapes::vendors().map(|one| one.kind);
     let keyed = shapes::keyed().iter().map(|one| one.kind);
     let special = ["private_key", "jwt", "url_password", "authorization", "discord", "assigned"];
-    let personal =
-        ["phone", "nhs", "aadhaar", "cpf", "cnpj", "bsn", "nir", "pesel", "codice_fiscale"];
-    let all: BTreeSet<&str> = vendors.chain(keyed).chain(special).chain(personal).collect();
+    let all: BTreeSet<&str> = vendors.chain(keyed).chain(special).chain(PERSONAL).collect();
     all.into_iter().collect()
 }
 

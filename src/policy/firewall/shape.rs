@@ -90,6 +90,24 @@ pub(super) struct KeyShape {
     pub parts: &'static [Part],
     /// What it is.
     pub sort: Sort,
+    /// How many different bytes a body has, if neither words nor examples are told apart by their look.
+    pub distinct_min: Option<usize>,
+    /// What may stand before it, and behind it.
+    pub edges: (Edge, Edge),
+}
+
+/// What may stand beside a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// Nothing that belongs to a word.
+    Word,
+    /// Anything.
+    Any,
+}
+
+impl KeyShape {
+    /// Edges of every shape of ours.
+    pub const WORDS: (Edge, Edge) = (Edge::Word, Edge::Word);
 }
 
 /// The keys of one vendor: one kind of finding.
@@ -136,6 +154,8 @@ macro_rules! shape {
             lead: None,
             parts: &[$crate::firewall::shape::Part::Run($alphabet, $min, $max)],
             sort: $crate::firewall::shape::Sort::Live,
+            distinct_min: None,
+            edges: $crate::firewall::shape::KeyShape::WORDS,
         }
     };
     ([$($prefix:literal),+ $(,)?], $parts:expr) => {
@@ -144,6 +164,8 @@ macro_rules! shape {
             lead: None,
             parts: $parts,
             sort: $crate::firewall::shape::Sort::Live,
+            distinct_min: None,
+            edges: $crate::firewall::shape::KeyShape::WORDS,
         }
     };
     ($sort:ident [$($prefix:literal),+ $(,)?], $parts:expr) => {
@@ -152,6 +174,8 @@ macro_rules! shape {
             lead: None,
             parts: $parts,
             sort: $crate::firewall::shape::Sort::$sort,
+            distinct_min: None,
+            edges: $crate::firewall::shape::KeyShape::WORDS,
         }
     };
     ($lead:expr, [$($prefix:literal),+ $(,)?], $parts:expr) => {
@@ -160,6 +184,8 @@ macro_rules! shape {
             lead: Some($lead),
             parts: $parts,
             sort: $crate::firewall::shape::Sort::Live,
+            distinct_min: None,
+            edges: $crate::firewall::shape::KeyShape::WORDS,
         }
     };
 }
@@ -248,6 +274,12 @@ pub(super) fn look(body: &[u8], alphabet: Alphabet) -> Look {
         return Look::Example;
     }
     Look::Random
+}
+
+/// How many different bytes a body has.
+pub(super) fn distinct(body: &[u8]) -> usize {
+    let seen = body.iter().fold(0_u128, |seen, byte| seen | 1_u128 << (byte & 0x7f));
+    usize::try_from(seen.count_ones()).unwrap_or_default()
 }
 
 /// How many different bytes a body of this length has at least, if chance made it.

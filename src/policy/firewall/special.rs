@@ -168,81 +168,8 @@ fn names_algorithm(letters: &[u8]) -> bool {
     Json::parse(&bytes, &Limits::ENTRY).is_ok_and(|json| json.get("alg").is_some())
 }
 
-/// Bytes of the part of a URL between the scheme and the path.
-const AUTHORITY_MAX: usize = 512;
-/// Passwords of examples, and hosts of them.
-const WEAK: [&[u8]; 16] = [
-    b"password",
-    b"passwd",
-    b"pass",
-    b"pwd",
-    b"secret",
-    b"postgres",
-    b"root",
-    b"admin",
-    b"guest",
-    b"user",
-    b"test",
-    b"example",
-    b"changeme",
-    b"mysecretpassword",
-    b"redis",
-    b"token",
-];
-
-/// The password in a URL: `scheme://user:password@host`.
-pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
-    let before = pass.text.get(..at).unwrap_or_default();
-    let scheme = before
-        .iter()
-        .rev()
-        .take(20)
-        .take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b));
-    if scheme.count() < 2 {
-        return;
-    }
-    let rest = pass.text.get(behind..).unwrap_or_default();
-    let ends = |byte: &&u8| !byte.is_ascii_whitespace() && !b"/?#\"'`<>\\".contains(byte);
-    let authority: Vec<u8> = rest.iter().take(AUTHORITY_MAX).take_while(ends).copied().collect();
-    let Some(host) = authority.iter().rposition(|byte| *byte == b'@') else { return };
-    let user = authority.get(..host).unwrap_or_default();
-    let Some(colon) = user.iter().position(|byte| *byte == b':') else { return };
-    let password = user.get(colon + 1..).unwrap_or_default();
-    let has = |part: &[u8]| password.windows(part.len()).any(|at| at == part);
-    // `${PASSWORD:-app}`, `{{ password }}`, and `([^@]+)` of a pattern that reads such a URL.
-    let is_template = (has(b"${") || has(b"{{")) && has(b"}") || has(b"[^") && has(b"]");
-    if password.is_empty() || is_template || is_reference(password) {
-        return;
-    }
-    if password.iter().all(|b| b"xX*.".contains(b)) {
-        return;
-    }
-    let host = authority.get(host + 1..).unwrap_or_default();
-    // A name without a dot is that of a service beside this one: files of compositions have such ones.
-    let name = host.split(|byte| *byte == b':').next().unwrap_or_default();
-    let is_near = [&b"localhost"[..], b"127.", b"example.", b"host"]
-        .iter()
-        .any(|near| host.starts_with(near))
-        || (!name.contains(&b'.') && password.len() < 16);
-    let mut classes = [false; 3];
-    for byte in password {
-        let class =
-            usize::from(byte.is_ascii_digit()) + 2 * usize::from(!byte.is_ascii_alphanumeric());
-        if let Some(class) = classes.get_mut(class.min(2)) {
-            *class = true;
-        }
-    }
-    let has_one = classes.iter().filter(|has| **has).count() < 2;
-    let folded = password.to_ascii_lowercase();
-    let is_user = user.get(..colon) == Some(password);
-    let is_weak =
-        WEAK.contains(&folded.as_slice()) || password.len() < 6 || is_user || (is_near && has_one);
-    let start = behind + colon + 1;
-    pass.note("url_password", if is_weak { Low } else { High }, start..start + password.len());
-}
-
 /// Whether a value is a name for another one: `${TOKEN}`, `{{ token }}`, `<token>`, `%s`.
-fn is_reference(value: &[u8]) -> bool {
+pub(super) fn is_reference(value: &[u8]) -> bool {
     let [first, rest @ ..] = value else { return true };
     match first {
         b'$' => rest.first().is_none_or(|next| next.is_ascii_alphabetic() || b"{(_".contains(next)),

@@ -41,6 +41,8 @@ pub struct GuardFinding {
     pub class: &'static str,
     /// How sure it is: `high` or `low`.
     pub confidence: &'static str,
+    /// Keyed mark of the value, which the same value always has. `None` without a key.
+    pub mark: Option<[u8; 16]>,
     /// JSON pointer of the text with it. A member's name that is a finding itself is masked.
     pub path: String,
     /// What the gate did about it.

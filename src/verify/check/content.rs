@@ -51,6 +51,8 @@ enum Error {
     OtherManifest(String, Digest),
     #[error("`{0}` has other bytes than its name and the manifest say")]
     OtherTemplate(String),
+    #[error("`{0}` has other bytes than its name and the decisions say")]
+    OtherRules(String),
     #[error(transparent)]
     Envelope(#[from] dsse::Error),
     #[error("`{0}` signs different bytes")]
@@ -178,8 +180,14 @@ fn manifests(case: &Case<'_>) -> Result<Outcome, Error> {
     })
 }
 
-/// Compares the templates that the manifests name with their digests; returns those that are not here.
+/// Compares the templates that the manifests name, and the rules of operators, with their digests; returns the
+/// templates that are not here.
 fn templates(case: &Case<'_>) -> Result<Vec<Digest>, Error> {
+    for (name, digest) in contents::firewall_rules(&case.slices) {
+        if case.files.get(&name).is_some_and(|rules| Digest::of(&[rules]) != digest) {
+            return Err(Error::OtherRules(name));
+        }
+    }
     let mut missing = Vec::new();
     for (name, digest) in contents::templates(&case.slices, case.files) {
         match case.files.get(&name) {

@@ -29,6 +29,7 @@ mod proposals;
 pub(crate) mod range;
 mod replay;
 pub mod report;
+mod rules;
 mod runs;
 mod same;
 mod taint;
@@ -149,6 +150,8 @@ fn checked(files: &Files, trust: &Trust, watch: &dyn Watch) -> Report {
         }
     };
     let mut case = Case { files, trust, scope, slices, fleet, payloads: None, predicate };
+    // WHY first: a process searches with one set of rules from its first search on.
+    rules::adopt(&case);
     watch.at(Step::Proofs);
     log::check(&mut case, &mut report);
     watch.at(Step::Anchors);

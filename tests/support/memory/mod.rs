@@ -379,6 +379,17 @@ impl MemoryStore {
         *self.faults.lock() = None;
     }
 
+    /// Whether a text stands in any entry or payload.
+    #[must_use]
+    pub fn holds(&self, text: &str) -> bool {
+        let has = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+        let state = self.state.lock();
+        state.chains.values().any(|chain| {
+            chain.entries.iter().any(|row| has(&row.body))
+                || chain.payloads.values().any(|row| has(&row.body))
+        })
+    }
+
     /// Erases a payload and its salt; `true` if it was stored.
     #[must_use]
     pub fn erase(&self, chain: &ChainId, commitment: &Digest) -> bool {

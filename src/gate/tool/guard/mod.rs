@@ -21,22 +21,34 @@ pub(super) use screen::{
 use std::collections::BTreeMap;
 
 use crate::domain::guarded::{GuardAction, GuardFinding};
+use crate::domain::json::Json;
 use crate::domain::pointer;
 use crate::firewall::{self, Class, Hit, How};
-use crate::judge::guarding::{Direction, ToolGuard, without_secrets};
+use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, without_secrets};
 
 /// What the configuration says about findings, for all tools and for single ones.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Guard {
     all: ToolGuard,
     tools: BTreeMap<String, ToolGuard>,
+    marks: FindingMarks,
 }
 
 impl Guard {
     /// `all`: what applies to a tool that is not among `tools`.
     #[must_use]
-    pub const fn new(all: ToolGuard, tools: BTreeMap<String, ToolGuard>) -> Self {
-        Self { all, tools }
+    pub const fn new(
+        all: ToolGuard,
+        tools: BTreeMap<String, ToolGuard>,
+        marks: FindingMarks,
+    ) -> Self {
+        Self { all, tools, marks }
+    }
+
+    /// The marks of findings.
+    #[must_use]
+    pub const fn marks(&self) -> &FindingMarks {
+        &self.marks
     }
 
     /// What applies to the tool of this name.
@@ -80,14 +92,15 @@ fn judged<'a>(guard: &ToolGuard, direction: Direction, hits: &'a [Hit]) -> Vec<H
     all.filter(|one| one.action != GuardAction::Off).collect()
 }
 
-/// A finding as entries have it.
-fn finding(one: &HitAction<'_>) -> GuardFinding {
+/// A finding in this document as entries have it.
+fn finding(one: &HitAction<'_>, (marks, document): (&FindingMarks, &Json)) -> GuardFinding {
     // WHY no place of personal data: an entry is never redacted, and a bundle that hides a member hides its name.
     let is_personal = one.hit.class == Class::Personal;
     GuardFinding {
         kind: one.hit.kind,
         class: one.hit.class.as_str(),
         confidence: one.hit.confidence.as_str(),
+        mark: marks.of(one.hit, document),
         path: if is_personal { String::new() } else { place(&one.hit.path) },
         action: one.action,
     }

@@ -12,7 +12,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
 use crate::domain::taint::Label;
 use crate::firewall::{self, Class, Hit};
-use crate::judge::guarding::{Direction, ToolGuard, secret_kinds};
+use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::Permit;
 use crate::tool::{limit, text};
@@ -27,7 +27,8 @@ pub(in crate::tool) fn release(
     unmasked: Unmasked,
     (took, attempts): (Duration, u32),
 ) -> ClearedOutcome {
-    let mut floor = Floor::of(&permit.prepared().screening().guard, permit.has_left());
+    let screening = permit.prepared().screening();
+    let mut floor = Floor::of(&screening.guard, permit.has_left()).marking(&screening.marks);
     // A panic while limiting a result that exists: what may be released is unknown.
     let limited = AssertUnwindSafe(|| limit::apply(permit, &mut floor, unmasked));
     let outcome =
@@ -48,6 +49,7 @@ pub(in crate::tool) fn release(
 /// What the configuration says about one answer, and what it did.
 pub(in crate::tool) struct Floor {
     guard: ToolGuard,
+    marks: FindingMarks,
     /// A part of the answer left while the call ran: what left is what is recorded.
     has_left: bool,
     findings: Vec<GuardFinding>,
@@ -58,7 +60,13 @@ pub(in crate::tool) struct Floor {
 
 impl Floor {
     pub fn of(guard: &ToolGuard, has_left: bool) -> Self {
-        Self { guard: *guard, has_left, findings: Vec::new(), masked: 0, withholds: false }
+        let marks = FindingMarks::default();
+        Self { guard: *guard, marks, has_left, findings: Vec::new(), masked: 0, withholds: false }
+    }
+
+    /// The same, with marks of what is found.
+    pub fn marking(self, marks: &FindingMarks) -> Self {
+        Self { marks: marks.clone(), ..self }
     }
 
     /// The bytes of an answer as they may be released. A clean answer keeps its bytes.
@@ -82,7 +90,7 @@ impl Floor {
         if all.is_empty() {
             return Ok(json);
         }
-        self.keep(&all);
+        self.keep(&all, &value);
         if let Some(one) = all.iter().find(|one| one.action == GuardAction::Block) {
             return Err(kept_back(one));
         }
@@ -127,7 +135,7 @@ impl Floor {
                 .filter(|hit| hit.class != Class::Unscanned)
                 .for_each(|hit| hit.path.clear());
             let all = self.judge(&hits);
-            self.keep(&all);
+            self.keep(&all, &value);
             if let Some(one) = all.iter().find(|one| one.action >= GuardAction::Redact) {
                 return Err(kept_back(one));
             }
@@ -144,6 +152,7 @@ impl Floor {
             kind: "unscanned",
             class: Class::Unscanned.as_str(),
             confidence: firewall::Confidence::High.as_str(),
+            mark: None,
             path: String::new(),
             action,
         });
@@ -166,7 +175,7 @@ impl Floor {
         let value = Json::from(message.as_str());
         let hits = firewall::scan(&value);
         let all = self.judge(&hits);
-        self.keep(&all);
+        self.keep(&all, &value);
         let strict = all.iter().filter(|one| one.action >= GuardAction::Redact);
         let mut kinds: Vec<String> = strict.map(|one| one.hit.kind.to_owned()).collect();
         // WHY every secret: the message is in the entry itself, which no erasure reaches.
@@ -188,8 +197,9 @@ impl Floor {
         all
     }
 
-    fn keep(&mut self, all: &[HitAction<'_>]) {
-        self.findings.extend(all.iter().map(finding));
+    fn keep(&mut self, all: &[HitAction<'_>], document: &Json) {
+        let Self { findings, marks, .. } = self;
+        findings.extend(all.iter().map(|one| finding(one, (marks, document))));
     }
 }
 

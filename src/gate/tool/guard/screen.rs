@@ -14,7 +14,7 @@ use crate::domain::pointer;
 use crate::firewall::{self, Class, Confidence, Hit, How};
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::{
-    Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
+    Direction, FindingMarks, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
 };
 use crate::tool::Toolbox;
 
@@ -52,8 +52,10 @@ pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Sc
         model.clean_of.get_or_init(|| searched_for);
     }
     let (guard, direction) = rules(toolbox, &call);
-    let searched =
-        catch_unwind(AssertUnwindSafe(|| searched(&guard, direction, &call, model.as_ref())));
+    let marks = toolbox.guard().marks();
+    let searched = catch_unwind(AssertUnwindSafe(|| {
+        searched((&guard, marks), direction, &call, model.as_ref())
+    }));
     let (masked, mut screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
     if alarm.is_some() {
         // A member may be named like the credential, in letters that no pattern of ours has: no place is recorded.
@@ -84,7 +86,7 @@ pub fn as_judged(toolbox: &Toolbox, call: &ToolCall) -> Option<Vec<u8>> {
     if !guard.actions(direction).masks() && guard.low != GuardAction::Redact {
         return None;
     }
-    let (masked, _) = searched(&guard, direction, call, None);
+    let (masked, _) = searched((&guard, &FindingMarks::default()), direction, call, None);
     masked.map(|args| canonical::bytes(&args))
 }
 
@@ -97,18 +99,19 @@ fn unavailable(guard: ToolGuard) -> Screening {
 
 /// The masked arguments, if they are masked, and what was found.
 fn searched(
-    guard: &ToolGuard,
+    (guard, marks): (&ToolGuard, &FindingMarks),
     direction: Direction,
     call: &ToolCall,
     model: Option<&ModelArgs>,
 ) -> (Option<Json>, Screening) {
-    let mut nothing = Screening { guard: *guard, ..Screening::default() };
+    let mut nothing = Screening { guard: *guard, marks: marks.clone(), ..Screening::default() };
     if guard.actions(direction).is_off() {
         return (None, nothing);
     }
     let args = call.args();
     let mut hits = match model {
-        Some(model) => model.hits.clone(),
+        // Their places are those of the conversation, whatever its request writes of it.
+        Some(model) => model.hits.iter().cloned().map(Hit::elsewhere).collect(),
         None => firewall::scan(args),
     };
     let seen = model.is_none().then(|| firewall::findings_of(&hits));
@@ -139,7 +142,7 @@ fn searched(
             masked
         }
     };
-    let mut screening = screening(guard, direction, (call, model), &all);
+    let mut screening = screening((guard, marks), direction, (call, model), &all);
     let masked = masked.filter(|_| screening.refusal.is_none());
     screening.seen = seen.filter(|_| masked.is_none());
     (masked, screening)
@@ -176,7 +179,7 @@ fn same_names(one: &Json, other: &Json) -> bool {
 }
 
 fn screening(
-    guard: &ToolGuard,
+    (guard, marks): (&ToolGuard, &FindingMarks),
     direction: Direction,
     (call, model): (&ToolCall, Option<&ModelArgs>),
     all: &[HitAction<'_>],
@@ -196,7 +199,8 @@ fn screening(
     };
     let mut screening = Screening {
         guard: *guard,
-        findings: all.iter().map(finding).collect(),
+        marks: marks.clone(),
+        findings: all.iter().map(|one| finding(one, (marks, call.args()))).collect(),
         withheld,
         masked: all.iter().any(|one| one.action == GuardAction::Redact) && refusal.is_none(),
         refusal,
@@ -251,7 +255,11 @@ fn of_headers(call: &ToolCall) -> Vec<Hit> {
     let headers = call.dialect().map(|request| request.headers.as_slice()).unwrap_or_default();
     let values = headers.iter().filter(|(name, _)| name != "user-agent");
     let values: Vec<Json> = values.map(|(_, value)| Json::from(value.as_str())).collect();
-    if values.is_empty() { Vec::new() } else { firewall::scan(&values.into()) }
+    if values.is_empty() {
+        Vec::new()
+    } else {
+        firewall::scan(&values.into()).into_iter().map(Hit::elsewhere).collect()
+    }
 }
 
 /// Adds to a screening what is found in what an effect decodes to: the receiver reads that form. What
@@ -290,7 +298,8 @@ pub(in crate::tool) fn of_effect(
     }
     screening.withheld = Some(Withheld::Secret);
     if screening.findings.is_empty() {
-        screening.findings = all.iter().map(finding).collect();
+        let within = (&screening.marks, &decoded);
+        screening.findings = all.iter().map(|one| finding(one, within)).collect();
     }
     let blocked = all.iter().find(|one| one.action == GuardAction::Block);
     screening.refusal = blocked.map(|one| because(call, direction, one));

@@ -1,7 +1,7 @@
 use super::screen::is_of_binding;
 use super::*;
 use crate::domain::effect::Effect;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Limits;
 use crate::domain::outcome::FailureClass;
 
 fn json(text: &str) -> Json {
@@ -105,7 +105,7 @@ fn a_place_shows_no_secret_that_a_member_is_named() {
         let hits = firewall::scan(&value);
         let all = judged(&ToolGuard::default(), Direction::Arguments, &hits);
         let secret = all.iter().find(|one| one.action == GuardAction::Block).unwrap();
-        let shown = [finding(secret).path, in_words(secret)];
+        let shown = [finding(secret, (&FindingMarks::default(), &value)).path, in_words(secret)];
         assert!(shown.iter().all(|text| text.contains("/rows/0/")), "{shown:?}");
         assert!(shown.iter().all(|text| !text.contains(part)), "{shown:?}");
     }
@@ -115,7 +115,7 @@ fn a_place_shows_no_secret_that_a_member_is_named() {
 #[test]
 fn a_tool_has_its_own_rules_or_those_of_all() {
     let own = [("notes".to_owned(), personal(GuardAction::Block))];
-    let guard = Guard::new(ToolGuard::default(), own.into());
+    let guard = Guard::new(ToolGuard::default(), own.into(), FindingMarks::default());
     assert_eq!(guard.of("notes"), personal(GuardAction::Block));
     assert_eq!(guard.of("other"), ToolGuard::default());
     assert_eq!(guard.tools().collect::<Vec<_>>(), ["notes"]);
