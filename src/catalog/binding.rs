@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::roles::StatedRoles;
 use super::read_back::ReadBack;
+use super::roles::StatedRoles;
 use super::schema::Schema;
 use super::secret::Secret;
 use crate::domain::digest::Digest;

@@ -31,7 +31,10 @@ const TWO_VALUES: [(&str, &str); 7] = [
     ("input", "`init` has several inputs and names one"),
     ("keep", "the quickstart keeps its processes; `payload expire` keeps a role for a term"),
     ("statement", "one of two statements is chosen where a call can be approved or refused"),
-    ("verify", "`policy backtest` names the file; `tools trust` has a ledger, which another option names"),
+    (
+        "verify",
+        "`policy backtest` names the file; `tools trust` has a ledger, which another option names",
+    ),
 ];
 
 /// Commands that print facts of another kind than one JSON object, or none.

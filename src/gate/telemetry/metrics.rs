@@ -14,8 +14,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Stage;
 use crate::domain::guarded::GuardFinding;
-use crate::record::alert::{AlertKind, AlertSeverity};
 use crate::firewall::{self, Class, Confidence};
+use crate::record::alert::{AlertKind, AlertSeverity};
 
 /// The tool label of every tool that is not configured, so that an agent cannot create series.
 pub const OTHER: &str = "other";
