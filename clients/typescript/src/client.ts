@@ -58,6 +58,8 @@ export class Gate {
   readonly address: Address;
   readonly #token: string | undefined;
   readonly #retryMs: number;
+  /** The token of the run that `wicketgate run` opened for this process. */
+  #given: string | undefined;
 
   constructor(url: string, options: GateOptions = {}) {
     this.address = new Address(url, options.tls);
@@ -65,12 +67,17 @@ export class Gate {
     this.#retryMs = options.retryMs ?? 10_000;
   }
 
-  /** The gate of WICKETGATE_URL, with the token of WICKETGATE_TOKEN or of the file WICKETGATE_TOKEN_FILE. */
+  /**
+   * The gate of WICKETGATE_URL, with the token of WICKETGATE_TOKEN or of the file WICKETGATE_TOKEN_FILE. Below
+   * `wicketgate run -- PROGRAM`, `open` gives the run that the command opened.
+   */
   static fromEnv(options: GateOptions = {}): Gate {
     const { WICKETGATE_URL, WICKETGATE_TOKEN, WICKETGATE_TOKEN_FILE } = process.env;
     if (!WICKETGATE_URL) throw new NotReached("WICKETGATE_URL is not set");
     const token = WICKETGATE_TOKEN || (WICKETGATE_TOKEN_FILE && readFileSync(WICKETGATE_TOKEN_FILE, "utf8").trim()) || undefined;
-    return new Gate(WICKETGATE_URL, { token, ...options });
+    const gate = new Gate(WICKETGATE_URL, { token, ...options });
+    gate.#given = process.env["WICKETGATE_RUN_TOKEN"] || undefined;
+    return gate;
   }
 
   /** Where it answers, for a client that takes a URL. */
@@ -82,8 +89,9 @@ export class Gate {
     return url.replace(/\/$/, "");
   }
 
-  /** Opens a run with the agent's claims. */
+  /** Opens a run with the agent's claims. A run that `wicketgate run` opened has the claims of that command. */
   async open({ instructions = [], ...claims }: OpenOptions = {}): Promise<Run> {
+    if (this.#given) return this.join(this.#given);
     const digests = [instructions].flat().map((text) => createHash("sha256").update(text).digest("hex"));
     const body = { ...claims, ...(digests.length > 0 ? { instructions_sha256: digests } : {}) };
     const reply = await this.ask("POST", "/gate/v1/runs", { token: this.#token, body, repeat: false });

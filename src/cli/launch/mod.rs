@@ -138,7 +138,9 @@ async fn agent(args: &Launch, config: &Config) -> Result<ExitStatus, LaunchError
     let failed = |source| LaunchError::Program { program: shown(), source };
     let ran = wait(command).await;
     // WHY also after a failure: nothing else ends the run, and its calls are worth reading.
-    if let Err(why) = run.seal().await {
+    if let Err(why) = run.seal().await
+        && !why.is_sealed()
+    {
         note(format!("the run is not sealed: {why}"));
     }
     summary::print(config, &id).await;

@@ -9,6 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_types::StatusExt as _;
 
+use crate::domain::code::Code;
 use crate::serve::pb::gate_client::GateClient;
 use crate::serve::pb::{ExecuteToolRequest, OpenRunRequest, SealRunRequest};
 
@@ -42,6 +43,13 @@ pub(in crate::cli) struct CallRefusal {
     /// The finer code: `file.changed`.
     pub detail: String,
     message: String,
+}
+
+impl CallRefusal {
+    /// Whether the run ended before.
+    pub fn is_sealed(&self) -> bool {
+        self.code == Code::RunSealed.as_str()
+    }
 }
 
 /// Why the operator's own run could not be opened.

@@ -85,6 +85,8 @@ class Gate:
         self._token = token
         # How long a request is repeated, with the same call id, while nothing was decided.
         self.retry_seconds = retry_seconds
+        # The run that `wicketgate run` opened for this process: its token and id.
+        self._given: tuple[str, str] | None = None
 
     @property
     def url(self) -> str:
@@ -95,11 +97,16 @@ class Gate:
 
     @classmethod
     def from_env(cls, **more: Any) -> Gate:
-        """The gate of WICKETGATE_URL, with the token of WICKETGATE_TOKEN or of the file WICKETGATE_TOKEN_FILE."""
+        """The gate of WICKETGATE_URL, with the token of WICKETGATE_TOKEN or of the file WICKETGATE_TOKEN_FILE. Below
+        `wicketgate run -- PROGRAM`, `open` gives the run that the command opened."""
         url = os.environ.get("WICKETGATE_URL")
         if not url:
             raise errors.unavailable("WICKETGATE_URL is not set")
-        return cls(url, secret("WICKETGATE_TOKEN"), **more)
+        gate = cls(url, secret("WICKETGATE_TOKEN"), **more)
+        run_token = os.environ.get("WICKETGATE_RUN_TOKEN")
+        if run_token:
+            gate._given = (run_token, os.environ.get("WICKETGATE_RUN", ""))
+        return gate
 
     def open(
         self,
@@ -110,7 +117,9 @@ class Gate:
         **claims: Any,
     ) -> Run:
         """Opens a run. `model` and `instructions` (texts) are what the agent claims; `claims` are other members of
-        `RunRequest`."""
+        `RunRequest`. A run that `wicketgate run` opened has the claims of that command, and the command seals it."""
+        if self._given:
+            return self.join(*self._given)
         texts = [instructions] if isinstance(instructions, str) else list(instructions)
         body = {"model": model, "labels": dict(labels or {}), **claims}
         if texts:
