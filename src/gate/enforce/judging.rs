@@ -12,7 +12,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::{Course, LayerReason, PolicyObligation};
 use crate::domain::effect::ToolKind;
-use crate::domain::id::{CallId, ToolName};
+use crate::domain::id::CallId;
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Direction;
