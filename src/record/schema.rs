@@ -92,7 +92,7 @@ pub fn header(entry: &Entry) -> Result<(), Error> {
     let draft = &entry.draft;
     let kind = draft.kind();
     let of_call = kind.of_call();
-    let of_run = of_call || matches!(kind, Kind::RunOpened | Kind::RunSealed);
+    let of_run = of_call || matches!(kind, Kind::RunOpened | Kind::RunSealed | Kind::TaintCleared);
     let decides = kind.decides();
     let members = [
         ("run", entry.run.is_some(), of_run, of_run),

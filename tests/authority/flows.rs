@@ -3,6 +3,7 @@
 //! never held.
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ impl Web {
         let seen = Arc::clone(&sent);
         let keep = move |body: String| {
             seen.lock().push(body);
-            async { ([(axum::http::header::CONTENT_TYPE, "application/json")], r#"{"ok":true}"#) }
+            async { ([(CONTENT_TYPE, "application/json")], r#"{"ok":true}"#) }
         };
         let article = |axum::extract::Path(n): axum::extract::Path<u64>| async move {
             format!(
@@ -100,7 +101,8 @@ impl World {
             manifest["spec"]["tools"] = granted.into();
             manifest.to_string()
         });
-        let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name\n";
+        let rules = "package wicketgate.agent\nimport rego.v1\n\
+            allow if input.tool.name in {\"web.get\", \"crm.ask\", \"out.send\", \"desk.note\"}\n";
         estate.bundle("1.0.1", rules, "policy");
         estate.configure(|config| {
             people.configure(config, true);
@@ -275,7 +277,10 @@ async fn the_verifier_makes_the_decisions_of_a_labelled_run_again_and_the_report
  {
     let world = World::new(|_| ()).await;
     let dir = world.estate.path(".");
-    crate::sidecar::run(&dir, &["keygen", "--out", "evidence.pem"]);
+    for name in ["fleet.pem", "evidence.pem"] {
+        crate::sidecar::run(&dir, &["keygen", "--out", name]);
+    }
+    world.estate.configure(|config| config["fleet"] = json!({"key": "fleet.pem"}));
     let mut gate = world.estate.serve().await;
     let agent = world.reader(&gate).await;
     held(agent.call("out.send", "leak", &copied()).await, "flow.trifecta");
@@ -297,9 +302,8 @@ async fn the_verifier_makes_the_decisions_of_a_labelled_run_again_and_the_report
     let report = std::fs::read_to_string(world.estate.path("bundle/report.html")).unwrap();
     assert!(report.contains("copied from call rows (private)"), "the report names the passage");
     let trust = format!(
-        "evidence-key evidence.pem.pub\nmanifest-key {}\npolicy-key {}\nenrolment-key state/enrolment.key.pub\n",
+        "evidence-key evidence.pem.pub\nmanifest-key {}\nenrolment-key state/enrolment.key.pub\n",
         crate::sidecar::key("manifest.pub"),
-        crate::sidecar::key("policy.pub"),
     );
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
     let verify = ["evidence", "verify", "--json", "--trust", "trust.txt", "--replay", "bundle"];

@@ -38,7 +38,7 @@ KINDS_OF_NO_CALL = {
     "chain.genesis", "writer.started", "writer.stopped", "heartbeat", "clock.step", "key.rotated", "key.revoked",
     "config.changed", "policy.activated", "posture.observed", "manifest.bound", "manifest.refused", "signers.bound",
     "request.rejected", "alert.raised",
-    "run.opened", "run.sealed", "violation", "payload.erased", "payload.viewed", "retention.pruned", "anchor.observed",
+    "run.opened", "run.sealed", "taint.cleared", "violation", "payload.erased", "payload.viewed", "retention.pruned", "anchor.observed",
     "enforcement.tested", "writer.enrolled", "evidence.exported", "health.changed", "ledger.gap", "ledger.recovered", "chain.retired",
 }
 # State of a call, then the kind of its next entry, then the state after it.

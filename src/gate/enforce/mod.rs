@@ -305,7 +305,8 @@ impl Road {
     async fn walk(self: &Arc<Self>, mut trip: Trip, caller: &watch::Sender<Option<Answer>>) {
         let (held, listener) = trip.resumed.take().map(ResumedHold::split).unzip();
         let (at, own, flow) = (Passage::of(&trip), trip.asked_by.is_none(), trip.flow.take());
-        let committed = match self.decide(trip, held).await {
+        // WHY boxed: the facts of a run make it larger than futures may be.
+        let committed = match Box::pin(self.decide(trip, held)).await {
             Ok(decided) => self.commit(&at, decided).await,
             Err(undecided) => Err(undecided),
         };

@@ -204,7 +204,7 @@ mod tests {
             "break_glass":false,"call":{{"id":"c"}},"context":{{"claimed":{{}}}},"effect":{{}},"findings":{findings},
             "history":{{"calls":0,"errors":0}},"observe":[],"pools":[],"quorum":{{}},"run":{{"id":"r","mode":"enforce",
             "opened_at":"2026-11-27T12:00:00.000Z","labels":{{}},"calls":0,"errors":0}},"time":{{}},
-            "tool":{{"name":"t","tier":"T1","definition":"d"}}}}"#
+            "tool":{{"name":"t","kind":"http","tier":"T1","definition":"d"}}}}"#
         );
         Input::of(&Json::parse(text.as_bytes(), &Limits::FILE).unwrap()).unwrap()
     }

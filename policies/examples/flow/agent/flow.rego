@@ -4,7 +4,7 @@ package wicketgate.agent
 
 import rego.v1
 
-allow if input.tool.name
+allow if input.tool.kind in {"fetch", "file.list", "file.read", "file.write", "http", "mcp", "sql"}
 
 deny contains {
 	"code": "flow.host",
