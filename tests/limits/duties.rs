@@ -15,7 +15,7 @@ use crate::tool::Tool;
 /// A bundle that allows every call, with this obligation on `work.do`.
 fn obliged(estate: &Estate, obligation: &str) {
     let rules = format!(
-        "package wicketgate.agent\n\nimport rego.v1\n\nallow if true\n\n\
+        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.large\"}}\n\n\
          obligations contains {obligation} if input.tool.name == \"work.do\"\n"
     );
     estate.bundle("1.0.1", &rules, "policy");
@@ -165,7 +165,9 @@ async fn an_audit_makes_decisions_with_these_obligations_again() {
         r#"{"type": "enhanced_audit", "days": 400}"#,
     ];
     let rules = duties.map(|duty| format!("obligations contains {duty}\n")).concat();
-    let rules = format!("package wicketgate.agent\n\nimport rego.v1\n\nallow if true\n\n{rules}");
+    let rules = format!(
+        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.large\"}}\n\n{rules}"
+    );
     estate.bundle("1.0.1", &rules, "policy");
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;

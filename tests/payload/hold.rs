@@ -111,7 +111,7 @@ async fn fresh_payloads_are_not_due_and_an_invalid_retention_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn payloads_that_a_policy_has_kept_longer_do_not_expire_with_the_others() {
     let keeper = Keeper::sqlite().await;
-    let rules = "package wicketgate.agent\n\nimport rego.v1\n\nallow if true\n\n\
+    let rules = "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name == \"work.do\"\n\n\
         obligations contains {\"type\": \"enhanced_audit\", \"days\": 30} if input.args.n == 1\n";
     keeper.estate.bundle("1.0.1", rules, "policy");
     keeper.grant_incognito("allowed");
