@@ -165,7 +165,8 @@ fn text(
          # not_after {not_after}: from then on people decide again.\n\
          package wicketgate.{layer}\n\nimport rego.v1\n\n{name} if {{\n\
          \tinput.time.unix < {}\n\tinput.agent.id == {agent}\n\tinput.tool.definition == {definition}\n\
-         \tinput.tool.tier in {{\"T0\", \"T1\", \"T2\"}}\n\tcount(input.findings) == 0\n{body}}}\n",
+         \tinput.tool.tier in {{\"T0\", \"T1\", \"T2\"}}\n\tcount(input.findings) == 0\n\
+         \tcount([label | label := input.taint.labels[_]]) == 0\n{body}}}\n",
         many(pattern.people.len(), "person"),
         many(calls.len(), "call"),
         named.join(", "),
