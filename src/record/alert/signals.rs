@@ -6,6 +6,7 @@ use super::{AlertKind, AlertSeverity};
 use crate::call::{CallAuthorized, CallDenied, CallHeld, GuardedFinding, Reason};
 use crate::domain::code::Code;
 use crate::domain::guarded::GuardAction;
+use crate::domain::taint::FlowAction;
 use crate::{Draft, Kind};
 
 /// What an entry asks an alert for.
@@ -198,6 +199,12 @@ pub fn signals(draft: &Draft) -> Vec<AlertSignal> {
     let mut set = SignalSet::default();
     if let Some(decision) = draft.body.decision() {
         set.reasons(decision.reasons);
+        // A call that is allowed although the configuration says `alert` has no reasons.
+        let flow = decision.taint.filter(|taint| taint.action != Some(FlowAction::Off));
+        if let Some(flow) = flow.and_then(|taint| taint.flow) {
+            let alert = AlertKind::Trifecta;
+            set.add(alert, severity(alert, flow.as_str()));
+        }
     }
     let sent = draft
         .get::<CallAuthorized>()

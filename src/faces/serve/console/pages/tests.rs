@@ -211,6 +211,7 @@ fn a_held_call_shows_texts_as_texts() {
         does: shown(HOSTILE),
         to: shown(HOSTILE),
         doubts: vec![shown(HOSTILE)],
+        read_before: vec![shown(HOSTILE)],
         arguments: ShownArguments::Whole(shown(HOSTILE)),
         digest: crate::domain::digest::Digest::of(&[b"call"]),
     };
