@@ -106,7 +106,7 @@ impl Bridge {
 
     async fn receive(&mut self, line: ClientLine) {
         match line {
-            ClientLine::Whole(text) => Box::pin(self.take(text)).await,
+            ClientLine::Whole(text) => self.take(text).await,
             ClientLine::TooLong => {
                 let why = "a message of more than 4 MiB";
                 self.client.write_message(rpc::error(None, rpc::INVALID_REQUEST, why, None)).await;
@@ -131,8 +131,7 @@ impl Bridge {
             }
             Ok(Message::Request { id, method, params }) => {
                 let alone = headers::own_version(params);
-                Box::pin(self.request(ClientRequest { id, method, text: text.clone(), alone }))
-                    .await;
+                self.request(ClientRequest { id, method, text: text.clone(), alone }).await;
             }
         }
     }

@@ -185,7 +185,8 @@ impl Client {
             Err(Fault::Unreachable { .. }) => {}
             other => return other,
         }
-        if let Err(why) = self.host.ensure(&self.gate).await {
+        // WHY boxed: it holds a whole configuration while the gate starts.
+        if let Err(why) = Box::pin(self.host.ensure(&self.gate)).await {
             tracing::error!(%why, "the gate");
         }
         self.gate.send(Method::POST, path, headers, body).await
@@ -220,7 +221,7 @@ impl Client {
     /// Sends a request to the gate, and passes its answer on to the client.
     pub async fn request(&self, request: &ClientRequest) {
         let answer = match &request.alone {
-            None => Box::pin(self.ask_in_session(request)).await,
+            None => self.ask_in_session(request).await,
             Some(version) => self.ask_alone(request, version).await,
         };
         let relayed = match answer {
