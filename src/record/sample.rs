@@ -82,7 +82,7 @@ fn text_of(pattern: &str) -> String {
         "^[A-Za-z0-9+/]{43}=$" => format!("{}=", "Az0+/".repeat(9).split_at(43).0),
         "^[A-Za-z0-9+/]{86}==$" => format!("{}==", "Az0+/".repeat(18).split_at(86).0),
         "^(0|-?[1-9][0-9]{0,17})$" => "-1200".to_owned(),
-        "^[A-Za-z0-9_.-]{1,64}$" => "a-Z_0.9".to_owned(),
+        "^[A-Za-z0-9_.-]{1,64}$" | "^[A-Za-z0-9_.-]{1,128}$" => "a-Z_0.9".to_owned(),
         p if p.starts_with("^[0-9]{4}-") => "2026-11-21T20:05:03.123Z".to_owned(),
         p if p.starts_with("^[0-9a-f]{8}-") => "00000000-0000-4000-8000-00000000000a".to_owned(),
         other => panic!("no sample of the pattern {other}"),

@@ -301,7 +301,7 @@ fn the_command_prints_findings_and_ends_with_1_only_for_errors() {
 }
 
 /// Rules that load, and do not say what their author means: what is said of each.
-const MALFORMED: [(&str, &str); 34] = [
+const MALFORMED: [(&str, &str); 39] = [
     ("deny if input.args.x", "`deny` is `true`, which says nothing"),
     ("deny := true", "`deny` is `true` or `false` and no set"),
     ("deny := \"no\"", "`deny` is a text and no set"),

@@ -139,6 +139,10 @@ fn ours(answer: &Answer) -> Value {
         match duty {
             PolicyObligation::Redact { kinds: named, .. } => kinds.clone_from(named),
             PolicyObligation::CapBytes { bytes } => cap = Some(*bytes),
+            PolicyObligation::EnhancedAudit { .. }
+            | PolicyObligation::RateLimit(_)
+            | PolicyObligation::Notify { .. }
+            | PolicyObligation::Justify => panic!("no shipped policy asks for {duty:?}"),
         }
     }
     json!({"verdict": answer.verdict.as_str(), "reasons": reasons, "kinds": kinds, "cap": cap,

@@ -152,7 +152,7 @@ fn what_is_no_plain_file_beneath_the_root_is_refused() {
         ("large", "file.too_large"),
         ("missing", "file.not_found"),
         ("ok.txt/x", "file.not_found"),
-        ("../canary", "file.path"),
+        ("../canary", "file.traversal"),
         ("/etc/passwd", "file.path"),
         ("‥/canary", "file.path"),
         (".env", "file.protected_name"),
