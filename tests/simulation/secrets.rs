@@ -88,7 +88,7 @@ async fn ask(world: &World, life: &Life, id: &str, args: &Value) -> Option<Resul
         tool: "t.read".into(),
         arguments: args.to_string().into_bytes(),
         call_id: id.to_owned(),
-        traceparent: None,
+        ..CallRequest::default()
     };
     let answer = life.road.execute(&run, request);
     let answer = tokio::time::timeout(Duration::from_millis(150), answer).await.ok()?;

@@ -49,8 +49,7 @@ fn both() -> Taint {
 
 #[test]
 fn a_copied_row_is_named_with_its_place_and_the_call_that_brought_it() {
-    let args =
-        r#"{"url":"https://new.test/x","body":"see: Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55 thanks"}"#;
+    let args = r#"{"url":"https://new.test/x","body":"see: Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55 thanks"}"#;
     let facts = facts(&both(), args);
     let private: Vec<_> = facts.spans.iter().filter(|span| span.label == Label::Private).collect();
     assert_eq!(private.len(), 1, "{:?}", facts.spans);
