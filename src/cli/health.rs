@@ -114,10 +114,10 @@ async fn ask(args: &Args) -> Result<Exit, Error> {
 }
 
 /// Whether a gate is ready, and its lines: the state, then reasons and notes.
-type GateReport = (bool, Vec<String>);
+type ReadinessReport = (bool, Vec<String>);
 
 /// A gate's report about itself.
-fn known(place: &str, status: StatusCode, body: &[u8]) -> Result<GateReport, Error> {
+fn known(place: &str, status: StatusCode, body: &[u8]) -> Result<ReadinessReport, Error> {
     if !matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE) {
         return Err(Error::Foreign { place: place.to_owned(), status });
     }
@@ -139,12 +139,12 @@ fn printed(ready: bool, lines: &[String]) -> Exit {
 }
 
 /// Asks the gate that serves operators on this Unix socket.
-pub(super) async fn on_socket(socket: &Path, path: &str) -> Result<GateReport, Error> {
+pub(super) async fn on_socket(socket: &Path, path: &str) -> Result<ReadinessReport, Error> {
     let reply = tokio::time::timeout(WITHIN, answered(socket, path)).await;
     reply.unwrap_or_else(|_late| Err(Error::Late(socket.display().to_string())))
 }
 
-async fn answered(socket: &Path, path: &str) -> Result<GateReport, Error> {
+async fn answered(socket: &Path, path: &str) -> Result<ReadinessReport, Error> {
     let place = socket.display().to_string();
     let no_answer = |cause: Cause| Error::Silent { place: place.clone(), cause };
     let headers = [(ACCEPT, HeaderValue::from_static("text/plain"))].into_iter().collect();

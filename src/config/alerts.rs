@@ -27,7 +27,7 @@ pub struct Alerts {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BurstDenial {
-    /// How many.
+    /// How many denials, or texts.
     #[schemars(range(min = 1, max = 1000))]
     pub count: u64,
     /// Within so many seconds.
@@ -39,7 +39,7 @@ pub struct BurstDenial {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RepeatedDenial {
-    /// How many.
+    /// How many denials.
     #[schemars(range(min = 1, max = 100_000))]
     pub count: u64,
 }

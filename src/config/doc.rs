@@ -240,40 +240,69 @@ fn suggestion(near: &[String]) -> String {
 /// No field is there.
 pub fn explain(path: &str) -> Result<FieldExplanation, NoSuchField> {
     let schema = schema();
-    let names = path.split(['.', '[', ']']).filter(|name| !name.is_empty());
     let single = || NoSuchField::Single { place: path.to_owned() };
-    let mut at = SchemaField::of(&schema).ok_or_else(single)?;
-    let (mut place, mut default, mut has_list) = (String::new(), String::new(), false);
-    for name in names {
-        let is_index = name.bytes().all(|byte| byte.is_ascii_digit());
-        while at.fields().is_none() {
-            let Some((step, inner)) = at.below() else {
-                return Err(NoSuchField::Single { place });
-            };
-            place.push_str(step);
-            (at, has_list) = (inner, true);
-            if is_index || step != "[]" {
-                break;
-            }
-        }
-        let Some(fields) = at.fields().filter(|_| !is_index && !place.ends_with(".<name>")) else {
-            continue;
-        };
-        let Some(field) = fields.get(name).and_then(SchemaField::of) else {
-            let near = near::names(name, fields.keys().cloned());
-            let place = if place.is_empty() { "the configuration".into() } else { place };
-            return Err(NoSuchField::Unknown { place, name: name.to_owned(), near });
-        };
-        default = at.default_of(name, &field);
-        let dot = if place.is_empty() { "" } else { "." };
-        place = format!("{place}{dot}{name}");
-        at = field;
+    let mut found = FieldPath {
+        at: SchemaField::of(&schema).ok_or_else(single)?,
+        place: String::new(),
+        default: String::new(),
+        is_in_list: false,
+    };
+    for name in path.split(['.', '[', ']']).filter(|name| !name.is_empty()) {
+        found.step(name)?;
     }
-    let is_value = at.below().is_none() && !place.is_empty() && !has_list;
+    let FieldPath { at, place, default, is_in_list } = found;
+    let is_value = at.below().is_none() && !place.is_empty() && !is_in_list;
     let variable =
         is_value.then(|| format!("WICKETGATE__{}", place.to_uppercase().replace('.', "__")));
     let (kind, meaning) = (at.kind(), at.meaning());
     Ok(FieldExplanation { path: place, kind, default, meaning, variable, below: below(&at) })
+}
+
+/// The way to one field.
+struct FieldPath<'a> {
+    at: SchemaField<'a>,
+    place: String,
+    default: String,
+    /// A list or a mapping of names stands on the way: no variable reaches the field.
+    is_in_list: bool,
+}
+
+impl<'a> FieldPath<'a> {
+    /// One name further. The place in a list may be left out.
+    fn step(&mut self, name: &str) -> Result<(), NoSuchField> {
+        let is_index = name.bytes().all(|byte| byte.is_ascii_digit());
+        loop {
+            if let Some(fields) = self.at.fields() {
+                return self.field(name, fields);
+            }
+            let Some((step, inner)) = self.at.below() else {
+                return Err(NoSuchField::Single { place: self.place.clone() });
+            };
+            self.place.push_str(step);
+            (self.at, self.is_in_list) = (inner, true);
+            if is_index || step != "[]" {
+                return Ok(());
+            }
+        }
+    }
+
+    fn field(&mut self, name: &str, fields: &'a Map<String, Value>) -> Result<(), NoSuchField> {
+        let Some(field) = fields.get(name).and_then(SchemaField::of) else {
+            let near = near::names(name, fields.keys().cloned());
+            let place = match self.place.as_str() {
+                "" => "the configuration".to_owned(),
+                place => place.to_owned(),
+            };
+            return Err(NoSuchField::Unknown { place, name: name.to_owned(), near });
+        };
+        self.default = self.at.default_of(name, &field);
+        if !self.place.is_empty() {
+            self.place.push('.');
+        }
+        self.place.push_str(name);
+        self.at = field;
+        Ok(())
+    }
 }
 
 /// The fields below, each with the first sentence of its meaning.

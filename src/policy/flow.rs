@@ -158,15 +158,16 @@ impl TaintInput {
     /// [`is_irreversible`].
     #[must_use]
     pub fn demand(&self, irreversible: bool) -> Option<(Flow, FlowAction)> {
-        if self.trifecta_influenced && self.floor.trifecta > FlowAction::Off {
-            return Some((Flow::Trifecta, self.floor.trifecta));
-        }
+        let by_copy = if self.trifecta_influenced { self.floor.trifecta } else { FlowAction::Off };
         let cannot_be_undone = irreversible && self.labels.contains(&Label::Untrusted);
         let by_label = if self.trifecta { self.floor.label_only } else { FlowAction::Off };
         // WHY whatever the configuration says: such a call cannot be taken back.
         let least = if cannot_be_undone { FlowAction::Approve } else { FlowAction::Off };
-        let action = by_label.max(least);
-        (action > FlowAction::Off).then_some((Flow::Label, action))
+        let by_label = by_label.max(least);
+        // The strictest counts, and a copy says more than labels alone.
+        let flow = if by_copy >= by_label { Flow::Trifecta } else { Flow::Label };
+        let action = by_copy.max(by_label);
+        (action > FlowAction::Off).then_some((flow, action))
     }
 }
 
@@ -222,7 +223,11 @@ pub fn floored(
         (true, Verdict::RequireApproval) => answer.reasons,
         (true, Verdict::Allow | Verdict::Deny) | (false, _) => Vec::new(),
     };
-    let obligations = if reasons.is_empty() { Vec::new() } else { answer.obligations };
+    // A call that waits has the duties it runs with: a missing reason or a used-up rate denies it now.
+    let obligations = match verdict {
+        Verdict::RequireApproval => answer.obligations,
+        Verdict::Allow | Verdict::Deny => Vec::new(),
+    };
     reasons.push(reason);
     Answer { verdict, reasons, obligations, enforced: true }
 }
@@ -230,6 +235,7 @@ pub fn floored(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::decision::PolicyObligation;
 
     fn origin() -> LabelOrigin {
         LabelOrigin {
@@ -285,6 +291,30 @@ mod tests {
         let observed = Answer { verdict: Verdict::Deny, enforced: false, ..allow() };
         let held = floored(observed, Some(&input), true, false);
         assert_eq!((held.verdict, held.enforced), (Verdict::RequireApproval, true));
+    }
+
+    #[test]
+    fn the_strictest_of_copy_labels_and_tier_counts() {
+        let both = [Label::Private, Label::Untrusted];
+        let demand = |trifecta, label_only, irreversible| {
+            let mut facts = facts(&both, true);
+            facts.floor = FlowFloor { label_only, trifecta };
+            facts.input(Egress::Outside).demand(irreversible)
+        };
+        use FlowAction::{Alert, Approve, Deny, Off};
+        assert_eq!(demand(Alert, Alert, true), Some((Flow::Label, Approve)), "T3 always waits");
+        assert_eq!(demand(Approve, Deny, false), Some((Flow::Label, Deny)));
+        assert_eq!(demand(Deny, Alert, true), Some((Flow::Trifecta, Deny)));
+        assert_eq!(demand(Off, Off, false), None);
+    }
+
+    #[test]
+    fn a_call_that_waits_keeps_the_duties_it_runs_with() {
+        let input = facts(&[Label::Private, Label::Untrusted], true).input(Egress::Outside);
+        let duties = vec![PolicyObligation::Justify];
+        let held =
+            floored(Answer { obligations: duties.clone(), ..allow() }, Some(&input), false, false);
+        assert_eq!((held.verdict, held.obligations), (Verdict::RequireApproval, duties));
     }
 
     #[test]

@@ -15,7 +15,9 @@ const MESSAGE: &str = "the policy asks for a reason: call again with a new id an
 /// reason that the policy demands is denied. The gate and an audit compute the same.
 pub fn justified(answer: Answer, is_given: bool) -> Answer {
     let demands = answer.obligations.contains(&PolicyObligation::Justify);
-    if is_given || !demands || answer.verdict == Verdict::Deny {
+    // A denial that is merely observed runs.
+    let is_refused = answer.verdict == Verdict::Deny && answer.enforced;
+    if is_given || !demands || is_refused {
         return answer;
     }
     let reason = LayerReason {
@@ -52,5 +54,7 @@ mod tests {
             assert!(denied.obligations.is_empty());
         }
         assert_eq!(justified(answer(Verdict::Deny, vec![]), false), answer(Verdict::Deny, vec![]));
+        let observed = Answer { enforced: false, ..answer(Verdict::Deny, demand()) };
+        assert!(justified(observed, false).enforced, "what is merely observed runs");
     }
 }

@@ -174,8 +174,9 @@ pub struct TrustFold {
 
 /// Whether a call that ended so ended well; `None`: it does not count.
 fn ended_well(body: &Body) -> Option<bool> {
-    if body.get::<CallCompleted>().is_some() {
-        return Some(true);
+    if let Some(done) = body.get::<CallCompleted>() {
+        // An MCP tool reports a failure inside a result that arrived.
+        return Some(done.status.as_str() != "error");
     }
     if let Some(failed) = body.get::<CallFailed>() {
         return (*failed.class != *FailureClass::NotStarted.as_str()).then_some(false);

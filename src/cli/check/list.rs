@@ -8,7 +8,7 @@ use crate::domain::plural::many;
 
 texts! {
     /// How one check ended; a worse outcome is greater.
-    pub(super) enum Outcome {
+    pub(super) enum CheckOutcome {
         /// It was not made, and the line says why.
         Skipped = "skipped",
         /// All is well.
@@ -22,7 +22,7 @@ texts! {
     }
 }
 
-impl Outcome {
+impl CheckOutcome {
     const fn tick(self) -> &'static str {
         match self {
             Self::Skipped => "-",
@@ -37,7 +37,7 @@ impl Outcome {
 /// One check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CheckLine {
-    outcome: Outcome,
+    outcome: CheckOutcome,
     text: String,
     /// What to do next.
     hint: Option<String>,
@@ -54,28 +54,28 @@ impl CheckSection {
         Self { name, lines: Vec::new() }
     }
 
-    fn add(&mut self, outcome: Outcome, text: String, hint: Option<String>) {
+    fn add(&mut self, outcome: CheckOutcome, text: String, hint: Option<String>) {
         self.lines.push(CheckLine { outcome, text, hint });
     }
 
     pub fn passed(&mut self, text: impl Into<String>) {
-        self.add(Outcome::Passed, text.into(), None);
+        self.add(CheckOutcome::Passed, text.into(), None);
     }
 
     pub fn skipped(&mut self, text: impl Into<String>) {
-        self.add(Outcome::Skipped, text.into(), None);
+        self.add(CheckOutcome::Skipped, text.into(), None);
     }
 
     pub fn warned(&mut self, text: impl Into<String>) {
-        self.add(Outcome::Warned, text.into(), None);
+        self.add(CheckOutcome::Warned, text.into(), None);
     }
 
     pub fn unknown(&mut self, text: impl Into<String>, hint: &str) {
-        self.add(Outcome::Unknown, text.into(), Some(hint.to_owned()));
+        self.add(CheckOutcome::Unknown, text.into(), Some(hint.to_owned()));
     }
 
     pub fn failed(&mut self, text: impl Into<String>, hint: impl Into<Option<String>>) {
-        self.add(Outcome::Failed, text.into(), hint.into());
+        self.add(CheckOutcome::Failed, text.into(), hint.into());
     }
 
     /// Whether it has no line.
@@ -83,13 +83,13 @@ impl CheckSection {
         self.lines.is_empty()
     }
 
-    fn any(&self, outcome: Outcome) -> bool {
+    fn any(&self, outcome: CheckOutcome) -> bool {
         self.lines.iter().any(|line| line.outcome == outcome)
     }
 
     /// Whether something in it does not work.
     pub fn has_failed(&self) -> bool {
-        self.any(Outcome::Failed)
+        self.any(CheckOutcome::Failed)
     }
 }
 
@@ -123,9 +123,9 @@ impl CheckList {
         let of_config = |section: &&CheckSection| config.contains(&section.name);
         if self.sections.iter().filter(of_config).any(CheckSection::has_failed) {
             Exit::Config
-        } else if any(Outcome::Failed) {
+        } else if any(CheckOutcome::Failed) {
             Exit::Invalid
-        } else if any(Outcome::Unknown) {
+        } else if any(CheckOutcome::Unknown) {
             Exit::Unverifiable
         } else {
             Exit::Ok
@@ -138,15 +138,15 @@ impl CheckList {
             lines.filter(|line| line.outcome == outcome).count()
         };
         let others = [
-            (Outcome::Failed, "failed"),
-            (Outcome::Unknown, "unknown"),
-            (Outcome::Warned, "with a warning"),
-            (Outcome::Skipped, "skipped"),
+            (CheckOutcome::Failed, "failed"),
+            (CheckOutcome::Unknown, "unknown"),
+            (CheckOutcome::Warned, "with a warning"),
+            (CheckOutcome::Skipped, "skipped"),
         ];
         let others = others.map(|(outcome, what)| (count(outcome), what));
         let others = others.into_iter().filter(|(n, _)| *n > 0);
         let others = others.map(|(n, what)| format!(", {n} {what}")).collect::<String>();
-        format!("{} passed{others}", many(count(Outcome::Passed), "check"))
+        format!("{} passed{others}", many(count(CheckOutcome::Passed), "check"))
     }
 
     fn value(&self, exit: Exit) -> Value {
@@ -180,7 +180,7 @@ pub(super) fn waiting(what: &str, json: bool) {
 mod tests {
     use super::*;
 
-    fn section(name: &'static str, outcome: Outcome) -> CheckSection {
+    fn section(name: &'static str, outcome: CheckOutcome) -> CheckSection {
         let mut section = CheckSection::new(name);
         section.passed("fine");
         section.add(outcome, "so".into(), None);
@@ -191,13 +191,16 @@ mod tests {
     fn the_exit_code_says_the_worst_and_a_wrong_configuration_first() {
         let exit = |sections: Vec<CheckSection>| CheckList { sections }.exit(&["policy"]);
         let of = |outcome| section("gate", outcome);
-        assert_eq!(exit(vec![of(Outcome::Passed), of(Outcome::Skipped)]), Exit::Ok);
-        assert_eq!(exit(vec![of(Outcome::Warned)]), Exit::Ok);
-        assert_eq!(exit(vec![of(Outcome::Unknown), of(Outcome::Warned)]), Exit::Unverifiable);
-        assert_eq!(exit(vec![of(Outcome::Unknown), of(Outcome::Failed)]), Exit::Invalid);
-        let config = section("policy", Outcome::Failed);
-        assert_eq!(exit(vec![of(Outcome::Failed), config]), Exit::Config);
-        let unknown = section("policy", Outcome::Unknown);
+        assert_eq!(exit(vec![of(CheckOutcome::Passed), of(CheckOutcome::Skipped)]), Exit::Ok);
+        assert_eq!(exit(vec![of(CheckOutcome::Warned)]), Exit::Ok);
+        assert_eq!(
+            exit(vec![of(CheckOutcome::Unknown), of(CheckOutcome::Warned)]),
+            Exit::Unverifiable
+        );
+        assert_eq!(exit(vec![of(CheckOutcome::Unknown), of(CheckOutcome::Failed)]), Exit::Invalid);
+        let config = section("policy", CheckOutcome::Failed);
+        assert_eq!(exit(vec![of(CheckOutcome::Failed), config]), Exit::Config);
+        let unknown = section("policy", CheckOutcome::Unknown);
         assert_eq!(exit(vec![unknown]), Exit::Unverifiable);
     }
 }

@@ -5,6 +5,7 @@
 mod summary;
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
@@ -100,13 +101,15 @@ async fn gate(args: &Launch, config: &Config) -> Result<Option<DemoGate>, Launch
         return if ready { Ok(None) } else { Err(LaunchError::NotReady(reasons)) };
     }
     let socket = config.listen.socket.as_deref().ok_or(LaunchError::NoSocket)?;
-    std::fs::create_dir_all(&config.state).map_err(FileError::at(&config.state))?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.state);
+    made.map_err(FileError::at(&config.state))?;
     let log = config.state.join(LOG);
     let parent = std::process::id().to_string();
     let mut command = Command::new("/proc/self/exe");
     command
         .args(["serve", "--parent", &parent, "--config"])
         .arg(&args.at.config)
+        .process_group(0)
         .kill_on_drop(true);
     let mut gate = DemoGate::of(command, &log)?;
     gate.ready(socket).await?;

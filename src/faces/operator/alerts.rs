@@ -82,7 +82,7 @@ impl<'a> AlertFilter<'a> {
     }
 }
 
-/// The alerts of these chains that match, the newest first. Of one chain it looks at the newest 1,000.
+/// The alerts of these chains that match, the newest first.
 ///
 /// # Errors
 /// The search is wrong, or the ledger cannot be read.
@@ -97,8 +97,17 @@ pub async fn list(
         if tenant.is_some_and(|tenant| row.tenant != tenant) {
             continue;
         }
-        let all = newest(reader, &row, READ_MAX).await?.into_iter();
-        found.extend(all.filter(|one| filter.fits(one)).map(|one| (one, row.origin.clone())));
+        let (kinds, mut before, mut fits) = ([Kind::AlertRaised.as_str()], row.head.size, 0_u64);
+        while fits <= LINES_MAX {
+            let rows =
+                reader.select(&row.chain, EntryRange::Lone(&kinds, before, READ_MAX)).await?;
+            let Some(oldest) = rows.iter().map(|row| row.seq).min() else { break };
+            before = oldest;
+            for one in rows.iter().filter_map(raised).filter(|one| filter.fits(one)) {
+                fits = fits.saturating_add(1);
+                found.push((one, row.origin.clone()));
+            }
+        }
     }
     found.sort_by_key(|(one, _)| std::cmp::Reverse((one.at, one.chain, one.seq)));
     let most = search.limit.unwrap_or(LINES).clamp(1, LINES_MAX);

@@ -346,7 +346,10 @@ impl Chain {
         // Of a chain that is read for the first time, the newest are there already.
         if self.alerts.back().is_none_or(|last| last.seq < one.seq) {
             if self.alerts.len() >= usize::try_from(ALERTS_MAX).unwrap_or(usize::MAX) {
-                self.alerts.pop_front();
+                // WHY the oldest of the mildest: an agent can raise many, and must not push a grave one out.
+                let mildest = self.alerts.iter().map(|one| one.alert.severity).min();
+                let at = self.alerts.iter().position(|one| Some(one.alert.severity) == mildest);
+                drop(self.alerts.remove(at.unwrap_or_default()));
             }
             self.alerts.push_back(one);
         }

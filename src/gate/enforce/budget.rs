@@ -315,6 +315,8 @@ impl Budget {
         let spend = tool.executor.most_of(&trip.call).unwrap_or(flat);
         match run.spend(spend) {
             Ok(spent) => spending.spent = spent,
+            // No limit of the run refuses what the gate checks or takes back.
+            Err(_) if trip.call.is_of_gate() => {}
             Err(refusal) => {
                 trip.refusals.push(refusal);
                 return Ok(spending);
@@ -360,7 +362,8 @@ impl Budget {
     /// Refuses a call to a tool that the run may no longer call after too many denials. A call that
     /// is already known is still answered.
     pub(super) fn check_tool_denials(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
-        let Some(most) = self.bounds.tool_denials_max else { return Ok(()) };
+        let most = self.bounds.tool_denials_max.filter(|_| !call.is_of_gate());
+        let Some(most) = most else { return Ok(()) };
         let state = run.state.lock();
         let denied = state.denied_tools.get(call.tool()).copied().unwrap_or_default();
         if denied < most || state.calls.contains_key(call.id()) {

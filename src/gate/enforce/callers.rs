@@ -136,7 +136,7 @@ impl Budget {
     /// still answered.
     pub(super) fn may_go_on(&self, run: &Run, call: &ToolCall) -> Result<(), Fault> {
         let left = self.callers.suspended(&run.opener.name, &run.auth, self.clock.monotonic());
-        match left.filter(|_| !run.has(call.id())) {
+        match left.filter(|_| !run.has(call.id()) && !call.is_of_gate()) {
             None => Ok(()),
             Some(left) => Err(resting(left).about(call.id())),
         }

@@ -51,7 +51,8 @@ impl Road {
         facts.taint = self.taint_of(&run, &prepared);
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         // WHY: in a replay calls follow each other at another pace, and the recording says what was one too many.
-        let is_live = recorded.is_none();
+        // The gate's own calls count for no rate of a policy.
+        let is_live = recorded.is_none() && !prepared.call().is_of_gate();
         match recorded {
             None => {
                 against.extend(Resumed::masked_since(resumed.as_ref(), &prepared, &refusals));

@@ -18,6 +18,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::Outcome;
 use crate::domain::plural::many;
 use crate::identity::manifest::Mode;
+use crate::judge::guarding::without_secrets;
 use crate::ledger::permit::{Finished, Permit};
 use crate::limits::BudgetOutcome;
 
@@ -59,7 +60,8 @@ impl Road {
             let Err(why) = self.read_back(at, &checking, &result).await else {
                 return (finished, charged);
             };
-            let back = self.take_back(at).await;
+            // WHY: the message is in the entry itself, which no erasure reaches, and it names paths.
+            let back = without_secrets(&self.take_back(at).await);
             let tool = &checking.check.tool;
             tracing::warn!(run = %at.run.id, call = %at.id, %tool, why, back, "the check of a call failed");
             let message = format!("the check by `{tool}` failed: {why}; {back}");
@@ -100,7 +102,14 @@ impl Road {
                 left.push(format!("`{}` ({why})", file.path));
                 continue;
             }
-            let Some(args) = file.restoring() else { continue };
+            let args = match file.restoring() {
+                Ok(Some(args)) => args,
+                Ok(None) => continue,
+                Err(why) => {
+                    left.push(format!("`{}` ({why})", file.path));
+                    continue;
+                }
+            };
             let why = format!(
                 "the gate takes back what run {} wrote: call {} failed its check",
                 at.run.id, at.id

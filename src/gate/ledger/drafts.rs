@@ -303,7 +303,11 @@ fn withheld(judged: &Judged) -> Option<Withheld> {
 fn found(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDINGS_MAX, 1>> {
     let mut all: Vec<&GuardFinding> = all.iter().collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.action));
-    List::some(all.into_iter().map(|one| GuardedFinding {
+    // WHY one of each class first: alerts read what an entry names, and an answer chooses how much there is.
+    let mut named = BTreeSet::new();
+    let (first, further): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| named.insert((one.class, one.confidence)));
+    List::some(first.into_iter().chain(further).map(|one| GuardedFinding {
         action: one.action,
         class: one.class.into(),
         confidence: one.confidence.into(),

@@ -160,11 +160,16 @@ impl PastUsage {
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut past = Self::default();
         let mut asked = BTreeMap::new();
+        let mut closed = BTreeSet::new();
         for entry in entries {
             let draft = &entry.draft;
             past.models.add(entry);
             add_labels(&mut past.labels, entry);
             past.add_lost(entry);
+            closed.extend(draft.get::<CallUnknown>().and(draft.call.clone()));
+            if draft.kind() == Kind::TaintCleared {
+                past.lost.retain(|call, _| !closed.contains(call));
+            }
             let cleared = draft.get::<TaintCleared>().map_or(0, |cleared| cleared.order.get());
             past.cleared = past.cleared.max(cleared);
             past.rates.extend(PastRate::of(entry, &past.held));

@@ -83,9 +83,11 @@ pub enum Ending {
 struct Built {
     batch: Batch,
     waiting: Vec<(Completion, Placed)>,
-    /// The alerts in it.
-    alerts: Vec<(AlertKind, AlertSeverity)>,
+    alerts: RaisedAlerts,
 }
+
+/// The alerts in a batch.
+type RaisedAlerts = Vec<(AlertKind, AlertSeverity)>;
 
 impl Writer {
     pub(super) fn new(
@@ -273,12 +275,7 @@ impl Sequencer {
 
     /// Adds the alerts that the entry placed last asks for. WHY here: every entry passes here, so an alert needs no other
     /// caller, and it is durable exactly if its cause is.
-    fn raise(
-        &mut self,
-        moment: Moment,
-        entries: &mut Vec<EntryRow>,
-        alerts: &mut Vec<(AlertKind, AlertSeverity)>,
-    ) {
+    fn raise(&mut self, moment: Moment, entries: &mut Vec<EntryRow>, alerts: &mut RaisedAlerts) {
         for alert in self.chain.due_alerts(&self.shared.settings.alerts) {
             let raised = (alert.alert, alert.severity);
             // An alert belongs to no run and is short: nothing refuses it.

@@ -17,7 +17,7 @@ use crate::record::{Commitment, Entry, Kind, Role};
 use serde::Deserialize;
 
 /// The role of the payload that undoes a call.
-const ROLE: Role = Role::PreImage;
+const ROLE: Role = Role::StoredPreImage;
 /// The version of it that this build reads.
 const VERSION: &str = "wicketgate/pre-image/1";
 
@@ -34,7 +34,7 @@ pub struct Undo {
     pub first: u64,
     /// Why the former content of the file is unknown.
     pub lost: Option<ImageError>,
-    steps: Vec<Step>,
+    steps: Vec<WriteStep>,
     /// What was there before the run: the member of a write that holds it.
     content: Option<Content>,
 }
@@ -44,7 +44,7 @@ type Content = (&'static str, String);
 
 /// One call that changed it, or may have.
 #[derive(Debug)]
-struct Step {
+struct WriteStep {
     before: Option<Digest>,
     after: Option<Digest>,
     /// Whether the ledger records that it did.
@@ -69,7 +69,7 @@ impl Undo {
         if first.before.as_ref() == now {
             return Decision::Unchanged;
         }
-        let left = |step: &Step, found: Option<&Digest>| {
+        let left = |step: &WriteStep, found: Option<&Digest>| {
             found == step.after.as_ref() || (!step.certain && found == step.before.as_ref())
         };
         let mut pairs = self.steps.iter().zip(self.steps.iter().skip(1));
@@ -84,9 +84,17 @@ impl Undo {
 
     /// The arguments of the call that puts it back if the file is as the run left it, which the tool
     /// itself makes sure of; `None` if the run changed nothing of it.
-    pub fn restoring(&self) -> Option<Value> {
-        let (first, last) = (self.steps.first()?, self.steps.last()?);
-        (first.before != last.after).then(|| self.arguments(last.after.as_ref()))
+    ///
+    /// # Errors
+    /// Something else changed it between two calls of the run, and that is not to be lost.
+    pub fn restoring(&self) -> Result<Option<Value>, &'static str> {
+        let Some(last) = self.steps.last() else { return Ok(None) };
+        let left = last.after.as_ref();
+        match self.decide(left) {
+            Decision::Unchanged => Ok(None),
+            Decision::Conflict(why) => Err(why),
+            Decision::Restore => Ok(Some(self.arguments(left))),
+        }
     }
 
     /// The arguments of the call that puts it back, if this is there now.
@@ -150,7 +158,7 @@ pub enum Error {
 
 /// How a call ended, as far as its file is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum WriteEnd {
     Done,
     Maybe,
     Never,
@@ -182,7 +190,7 @@ fn changes(
     current: Option<&CallId>,
 ) -> Result<Vec<(Entry, Commitment, bool)>, Error> {
     let mut kept: Vec<(Entry, Commitment)> = Vec::new();
-    let mut ends: BTreeMap<CallId, End> = BTreeMap::new();
+    let mut ends: BTreeMap<CallId, WriteEnd> = BTreeMap::new();
     for row in rows {
         let entry = Entry::parse(&row.body).map_err(Error::Entry)?;
         if let Some((call, end)) = end(&entry) {
@@ -195,9 +203,9 @@ fn changes(
     for (entry, commitment) in kept {
         let Some(call) = entry.draft.call.clone() else { continue };
         let certain = match (ends.get(&call), current) {
-            (Some(End::Done), _) => true,
-            (Some(End::Maybe), _) => false,
-            (Some(End::Never), _) => continue,
+            (Some(WriteEnd::Done), _) => true,
+            (Some(WriteEnd::Maybe), _) => false,
+            (Some(WriteEnd::Never), _) => continue,
             (None, Some(current)) => call == *current,
             (None, None) => return Err(Error::Unfinished(call)),
         };
@@ -232,17 +240,17 @@ impl Ledger {
 }
 
 /// How this entry ends its call, if it does.
-fn end(entry: &Entry) -> Option<(CallId, End)> {
+fn end(entry: &Entry) -> Option<(CallId, WriteEnd)> {
     let (call, kind) = (entry.draft.call.clone()?, entry.draft.kind());
     let started = entry.draft.get::<CallFailed>().is_some_and(|failed| failed.started);
     // What is done may still be followed by a result that could not be released.
     let maybe = kind == Kind::CallUnknown || (kind == Kind::CallFailed && started);
     let end = if kind == Kind::CallCompleted {
-        End::Done
+        WriteEnd::Done
     } else if maybe {
-        End::Maybe
+        WriteEnd::Maybe
     } else if kind.ends_call() {
-        End::Never
+        WriteEnd::Never
     } else {
         return None;
     };
@@ -255,7 +263,7 @@ async fn image(
     vault: Option<&Vault>,
     chain: &ChainId,
     (entry, commitment): (Seq, &Commitment),
-) -> Result<PreImage, ImageError> {
+) -> Result<StoredPreImage, ImageError> {
     let at = PayloadRef::of(entry, &commitment.c);
     let row = reader.payload(chain, &at).await?.ok_or(ImageError::Erased)?;
     let row = vault::open(vault, chain, row)?;
@@ -265,7 +273,7 @@ async fn image(
     read(&row.body)
 }
 
-fn read(body: &[u8]) -> Result<PreImage, ImageError> {
+fn read(body: &[u8]) -> Result<StoredPreImage, ImageError> {
     let image = Json::parse(body, &Limits::FILE)?;
     match image.read::<Versioned>() {
         Ok(Versioned { v }) if v == VERSION => image.read().map_err(|_| ImageError::Members),
@@ -281,7 +289,7 @@ struct Versioned {
 
 /// The old and the new content of a file's write: the payload that undoes it.
 #[derive(Deserialize)]
-struct PreImage {
+struct StoredPreImage {
     root: String,
     path: String,
     before: State,
@@ -308,10 +316,11 @@ impl State {
     }
 }
 
-impl PreImage {
+impl StoredPreImage {
     /// The call as a step, and the member of a write that restores the old content.
-    fn step(&self, certain: bool) -> Result<(Step, Option<Content>), ImageError> {
-        let step = Step { before: self.before.digest()?, after: self.after.digest()?, certain };
+    fn step(&self, certain: bool) -> Result<(WriteStep, Option<Content>), ImageError> {
+        let step =
+            WriteStep { before: self.before.digest()?, after: self.after.digest()?, certain };
         let text = self.before.text.clone().map(|text| ("content", text));
         let base64 = || self.before.base64.clone().map(|text| ("content_base64", text));
         Ok((step, text.or_else(base64)))
@@ -319,7 +328,12 @@ impl PreImage {
 }
 
 /// Adds one call to the run's effects on its file.
-fn add(undo: &mut Vec<Undo>, entry: &Entry, certain: bool, image: Result<PreImage, ImageError>) {
+fn add(
+    undo: &mut Vec<Undo>,
+    entry: &Entry,
+    certain: bool,
+    image: Result<StoredPreImage, ImageError>,
+) {
     let tool = entry.draft.tool.as_ref().map(ToString::to_string).unwrap_or_default();
     let lost = |why: ImageError| Undo {
         root: tool.clone(),
@@ -331,7 +345,7 @@ fn add(undo: &mut Vec<Undo>, entry: &Entry, certain: bool, image: Result<PreImag
         content: None,
     };
     let step = image.and_then(|image| Ok((image.step(certain)?, image)));
-    let ((step, content), PreImage { root, path, .. }) = match step {
+    let ((step, content), StoredPreImage { root, path, .. }) = match step {
         Ok(step) => step,
         Err(why) => return undo.push(lost(why)),
     };
@@ -349,7 +363,7 @@ mod tests {
 
     fn undo(steps: &[(&str, &str, bool)]) -> Undo {
         let state = |text: &str| (!text.is_empty()).then(|| Digest::of(&[text.as_bytes()]));
-        let step = |(before, after, certain): &(&str, &str, bool)| Step {
+        let step = |(before, after, certain): &(&str, &str, bool)| WriteStep {
             before: state(before),
             after: state(after),
             certain: *certain,

@@ -276,17 +276,23 @@ impl Taint {
         }
     }
 
+    /// Keeps the newest marks of each label.
     fn forget_old(&mut self) {
-        for label in Label::ALL {
-            let of = |source: &&Arc<TaintSource>| source.labels.contains(label);
-            let all = self.sources.iter().filter(of).map(|source| source.marks.len());
-            let mut over = all.sum::<usize>().saturating_sub(MARKS_MAX);
-            self.sources.retain(|source| {
-                let goes = over > 0 && source.labels.contains(label);
-                over = over.saturating_sub(if goes { source.marks.len() } else { 0 });
-                !goes
-            });
+        // WHY by label: what is untrusted must not push out what is private.
+        let mut kept: BTreeMap<Label, usize> = BTreeMap::new();
+        let mut stay = VecDeque::new();
+        while let Some(source) = self.sources.pop_back() {
+            let mut stays = false;
+            for label in &source.labels {
+                let all = kept.entry(*label).or_default();
+                *all = all.saturating_add(source.marks.len());
+                stays |= *all <= MARKS_MAX;
+            }
+            if stays {
+                stay.push_front(source);
+            }
         }
+        self.sources = stay;
     }
 
     /// Notes what the agent says in a call, as far as it is no copy of what it read.

@@ -53,7 +53,9 @@ pub(super) fn names_something(name: &str) -> bool {
             && PATTERNS.beginning(key).any(|pattern| {
                 let is_name = matches!(
                     pattern.what,
-                    What::Keyed(_) | What::Special(Special::Assigned | Special::Authorization)
+                    What::Keyed(_)
+                        | What::Leak(_)
+                        | What::Special(Special::Assigned | Special::Authorization)
                 );
                 is_name && pattern.begins(rest).is_some()
             })

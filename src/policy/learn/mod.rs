@@ -189,8 +189,11 @@ impl HoldFold {
         let enough = groups.into_values().filter(|holds| holds.len() >= DECISIONS);
         let newest = enough.flat_map(|mut holds| {
             holds.sort_by_key(|hold| (hold.at, hold.chain, hold.seq));
-            let from = holds.len().saturating_sub(LOOKED_AT);
-            holds.split_off(from)
+            let newest = holds.split_off(holds.len().saturating_sub(LOOKED_AT));
+            // WHY: one decision of these 90 days that differs prevents a pattern, however many came since.
+            holds.retain(|old| newest.iter().any(|new| new.approved != old.approved));
+            holds.extend(newest);
+            holds
         });
         newest.collect()
     }

@@ -39,6 +39,9 @@ pub enum RuleFault {
     /// The rule that holds cannot be changed.
     #[error("{0}: the condition of this rule cannot be changed: write the exception by hand")]
     Shape(String),
+    /// A rule for these calls would bound only a part of their arguments.
+    #[error("the calls differ in a way that no rule bounds: write the exception by hand")]
+    Loose,
     /// The changed bundle does not load.
     #[error("the rules do not load: {}", list(.0))]
     Load(Vec<LoadError>),
@@ -96,6 +99,10 @@ pub fn learned(
     let name = format!("learned_{}", pattern.id);
     let layer = if pattern.approved { layer(&places)? } else { "agent".to_owned() };
     let rule = text((&layer, &name), pattern, &inputs, not_after);
+    // WHY: people saw whole calls, and the rule would approve what they did not see.
+    if pattern.approved && rule.contains("not constrained") {
+        return Err(RuleFault::Loose);
+    }
     let mut changed = BTreeMap::from([(format!("{layer}/{name}.rego"), rule.clone().into_bytes())]);
     let mut files: BTreeMap<String, Vec<u8>> =
         bundle.as_written().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();

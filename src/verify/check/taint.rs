@@ -20,6 +20,10 @@ struct RunLabels {
     brought: BTreeSet<(Label, CallId)>,
     /// Calls whose answer was lost with the writer: which labels it had is not known.
     lost: BTreeSet<CallId>,
+    /// Authorised calls without an end so far.
+    open: BTreeSet<CallId>,
+    /// Labels of those in decisions: the gate brings a label before it records the answer.
+    owed: BTreeSet<(Label, CallId)>,
     /// The labels of its own calls that were not taken away, with the place of the entry in the run.
     standing: Vec<(u64, Label)>,
 }
@@ -63,7 +67,12 @@ fn one(line: &EntryLine, runs: &mut BTreeMap<RunId, RunLabels>) -> Result<(), St
         run.standing.clear();
     }
     let Some(call) = &line.entry.draft.call else { return Ok(()) };
-    if line.get::<CallUnknown>().is_some() {
+    let kind = line.entry.draft.kind();
+    if kind == Kind::CallAuthorized {
+        run.open.insert(call.clone());
+    }
+    let is_lost = line.get::<CallUnknown>().is_some();
+    if is_lost {
         run.lost.insert(call.clone());
     }
     let observed = line.entry.draft.body.observed().and_then(|observed| observed.labels.as_ref());
@@ -71,15 +80,40 @@ fn one(line: &EntryLine, runs: &mut BTreeMap<RunId, RunLabels>) -> Result<(), St
         run.brought.insert((*label, call.clone()));
         run.standing.push((link.seq, *label));
     }
-    Ok(())
+    if kind.ends_call() { run.ended(call, is_lost) } else { Ok(()) }
+}
+
+impl RunLabels {
+    /// A call has its end: what decisions named of it before has to be there.
+    fn ended(&mut self, call: &CallId, is_lost: bool) -> Result<(), String> {
+        self.open.remove(call);
+        let lacks = |(label, of): &&(Label, CallId)| {
+            of == call && !is_lost && !self.brought.contains(&(*label, of.clone()))
+        };
+        if let Some((label, _)) = self.owed.iter().find(lacks) {
+            return Err(format!(
+                "a decision names the label `{label}` of the call `{call}`, whose end lacks it"
+            ));
+        }
+        self.owed.retain(|(_, of)| of != call);
+        Ok(())
+    }
 }
 
 /// Whether an earlier entry brought this label. Runs whose opening is not here are not checked.
-fn came(label: &TaintLabel, own: &RunId, runs: &BTreeMap<RunId, RunLabels>) -> Result<(), String> {
+fn came(
+    label: &TaintLabel,
+    own: &RunId,
+    runs: &mut BTreeMap<RunId, RunLabels>,
+) -> Result<(), String> {
     let from = label.run.as_ref().unwrap_or(own);
-    let Some(run) = runs.get(from) else { return Ok(()) };
+    let Some(run) = runs.get_mut(from) else { return Ok(()) };
     let TaintLabel { label, call, .. } = label;
     if run.brought.contains(&(*label, call.clone())) || run.lost.contains(call) {
+        return Ok(());
+    }
+    if run.open.contains(call) {
+        run.owed.insert((*label, call.clone()));
         return Ok(());
     }
     Err(format!(
@@ -173,6 +207,16 @@ mod tests {
         assert!(damage(&not_below).is_some());
         let unread = [opened(1), decided(1, 3, 0, &[("secret", "read", Some(9))])];
         assert_eq!(damage(&unread), None, "the other run is not in the bundle");
+    }
+
+    #[test]
+    fn a_label_of_an_answer_that_is_not_recorded_yet_has_to_be_in_it() {
+        let authorized = |seq| line(1, seq, Kind::CallAuthorized, Some("read"), vec![]);
+        let decided = || decided(1, 2, 1, &[("private", "read", None)]);
+        let honest = [opened(1), authorized(1), decided(), read(1, 3, "private")];
+        assert_eq!(damage(&honest), None);
+        let other = [opened(1), authorized(1), decided(), read(1, 3, "untrusted")];
+        assert!(damage(&other).is_some_and(|why| why.contains("whose end lacks it")));
     }
 
     #[test]

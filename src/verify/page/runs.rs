@@ -235,7 +235,7 @@ pub(super) fn alerts(survey: &Survey<'_>) -> Markup {
     }
     html! {
         p {
-            "What the gate told operators to look at. An alert decides nothing: it follows from the entries that it counts, "
+            "What operators should look at. An alert decides nothing: it follows from the entries that it counts, "
             "and stands in the log right behind the last of them. On whose word: the gate's."
         }
         table {
@@ -284,7 +284,7 @@ fn duty(obligation: &Obligation) -> String {
         ),
         "notify" => {
             let to = obligation.to.iter().flat_map(|to| to.iter());
-            format!("Told to: {}", to.map(|to| to.as_str()).collect::<Vec<_>>().join(", "))
+            format!("Reported to: {}", to.map(|to| to.as_str()).collect::<Vec<_>>().join(", "))
         }
         "justify" => "The agent had to give a reason".to_owned(),
         other => other.to_owned(),

@@ -121,11 +121,20 @@ impl Webhook {
             let Ok(held) = api.notices(self.link.as_deref(), self.alerts).await else { continue };
             let now: BTreeSet<Digest> = held.iter().map(|notice| notice.digest).collect();
             announced.retain(|digest| now.contains(digest));
-            queue.retain(|due| now.contains(&due.notice.digest));
+            // An alert stays due until it is accepted.
+            let is_alert = |due: &Due| due.notice.message.kind == "alert.raised";
+            queue.retain(|due| is_alert(due) || now.contains(&due.notice.digest));
             for notice in held {
-                if queue.len() < QUEUE_MAX && announced.insert(notice.digest) {
-                    let at = api.clock.monotonic();
-                    queue.push_back(Due { notice, at, pause: PAUSE_MIN });
+                // A held call waits for people: what is only told does not keep its notice out.
+                let is_held = notice.message.kind == "call.held";
+                let most = if is_held { QUEUE_MAX } else { QUEUE_MAX / 4 };
+                if queue.len() >= most || !announced.insert(notice.digest) {
+                    continue;
+                }
+                let due = Due { notice, at: api.clock.monotonic(), pause: PAUSE_MIN };
+                match is_held {
+                    true => queue.push_front(due),
+                    false => queue.push_back(due),
                 }
             }
             tokio::select! {

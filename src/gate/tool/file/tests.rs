@@ -154,7 +154,7 @@ fn what_is_no_plain_file_beneath_the_root_is_refused() {
         ("ok.txt/x", "file.not_found"),
         ("../canary", "file.traversal"),
         ("/etc/passwd", "file.path"),
-        ("‥/canary", "file.path"),
+        ("‥/canary", "file.traversal"),
         (".env", "file.protected_name"),
         (".git/hooks/post-checkout", "file.protected_name"),
     ] {

@@ -8,7 +8,7 @@ use crate::domain::canonical;
 use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::{Effect, ToolKind};
 use crate::domain::facts::{Finding, ToolFacts};
-use crate::domain::guarded::{GuardAction, Withheld};
+use crate::domain::guarded::{GuardAction, GuardFinding, Withheld};
 use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::firewall::{self, Class, Confidence, Hit, How};
@@ -284,8 +284,10 @@ pub(in crate::tool) fn of_effect(
     let of_effect = hits.into_iter().filter(|hit| !is_constant(hit));
     let of_body = composed.map(firewall::scan).unwrap_or_default();
     let of_body = of_body.into_iter().filter(|hit| !is_of_template(composed, hit, call.args()));
-    let hits: Vec<Hit> =
-        of_effect.chain(of_body).filter(|hit| hit.class == Class::Secret).collect();
+    let hits: Vec<Hit> = of_effect
+        .chain(of_body.map(Hit::elsewhere))
+        .filter(|hit| hit.class == Class::Secret)
+        .collect();
     let direction = Direction::Arguments;
     let mut all = judged(&screening.guard, direction, &hits);
     for one in &mut all {
@@ -297,10 +299,13 @@ pub(in crate::tool) fn of_effect(
         return;
     }
     screening.withheld = Some(Withheld::Secret);
-    if screening.findings.is_empty() {
-        let within = (&screening.marks, &decoded);
-        screening.findings = all.iter().map(|one| finding(one, within)).collect();
-    }
+    // What the arguments show is named already.
+    let is_new =
+        |one: &GuardFinding| !screening.findings.iter().any(|known| known.kind == one.kind);
+    let within = (&screening.marks, &decoded);
+    let new: Vec<GuardFinding> =
+        all.iter().map(|one| finding(one, within)).filter(is_new).collect();
+    screening.findings.extend(new);
     let blocked = all.iter().find(|one| one.action == GuardAction::Block);
     screening.refusal = blocked.map(|one| because(call, direction, one));
 }

@@ -21,6 +21,8 @@ pub(super) use leaks::{LeakRule, find};
 
 /// Bytes of the longest file of rules.
 pub const RULE_FILE_BYTES: usize = 1 << 20;
+/// Files of rules of one configuration: 16 of each form.
+const RULE_FILES: usize = 32;
 /// Rules of one file.
 const RULES_MAX: usize = 256;
 
@@ -93,6 +95,9 @@ impl OwnRules {
     /// # Errors
     /// A file has an error; it is named with its line.
     pub fn read(files: &[RuleFile]) -> Result<Self, RuleError> {
+        if files.len() > RULE_FILES {
+            return Err(RuleError::Document(format!("more than {RULE_FILES} files")));
+        }
         let (mut shapes, mut leaks) = (Vec::new(), Vec::new());
         let mut names: Vec<String> = Vec::new();
         for file in files {
