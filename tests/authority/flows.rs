@@ -296,17 +296,17 @@ async fn the_verifier_makes_the_decisions_of_a_labelled_run_again_and_the_report
         "--run",
         &agent.run,
         "--out",
-        "bundle",
+        "exported",
     ];
     crate::sidecar::run(&dir, &[&export[..], &["--payloads", "--key", "evidence.pem"]].concat());
-    let report = std::fs::read_to_string(world.estate.path("bundle/report.html")).unwrap();
+    let report = std::fs::read_to_string(world.estate.path("exported/report.html")).unwrap();
     assert!(report.contains("copied from call rows (private)"), "the report names the passage");
     let trust = format!(
         "evidence-key evidence.pem.pub\nmanifest-key {}\nenrolment-key state/enrolment.key.pub\n",
         crate::sidecar::key("manifest.pub"),
     );
     std::fs::write(dir.join("trust.txt"), trust).unwrap();
-    let verify = ["evidence", "verify", "--json", "--trust", "trust.txt", "--replay", "bundle"];
+    let verify = ["evidence", "verify", "--json", "--trust", "trust.txt", "--replay", "exported"];
     let ran = Ran::gate(&dir, verify);
     let verdict: Value =
         serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.text()));

@@ -141,7 +141,7 @@ async fn story(
         (0..40).map(|_| char::from_digit(u32::try_from(dice.below(16)).unwrap(), 16).unwrap());
     let alike = format!("pul-{}q", digits.collect::<String>());
     let told =
-        ask(world, &life, &format!("alike {dies}"), &json!({"policy": "allow", "say": alike}))
+        ask(world, &life, &format!("alike-{dies}"), &json!({"policy": "allow", "say": alike}))
             .await;
     assert!(matches!(told, Some(Ok(_))), "{actions:?} {told:?}");
     life.dead.cancel();

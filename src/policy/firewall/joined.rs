@@ -158,9 +158,11 @@ impl Chain {
     /// Notes what reaches over a cut, and begins anew.
     fn end(&mut self, found: &mut Vec<(&'static str, Confidence, usize)>) {
         if self.cuts.len() > 1 {
-            for one in plain::scan(&self.text, false) {
+            // WHY as if it were decoded: a text before it hides nothing that begins where its own text does.
+            for one in plain::scan(&self.text, true) {
                 let is_secret = class_of(one.kind) == Some(Class::Secret);
                 if is_secret
+                    && self.begins(one.range.start)
                     && !matches!(one.kind, ASSIGNED | AUTHORIZATION)
                     && let Some(first) = self.crossing(&one.range)
                 {
@@ -170,6 +172,13 @@ impl Chain {
         }
         self.text.clear();
         self.cuts.clear();
+    }
+
+    /// Whether something can begin here: where a text does, or behind what no word has.
+    fn begins(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).and_then(|at| self.text.get(at));
+        let is_in_word = before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        !is_in_word || self.cuts.iter().any(|(cut, _)| *cut == at)
     }
 
     /// The number of the text in which a stretch begins that goes on in the next one.
