@@ -1,5 +1,6 @@
 //! Makes drafts and payloads about calls from the gate's tokens, and draws all salts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::hold::HeldCall;

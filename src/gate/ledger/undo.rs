@@ -17,7 +17,7 @@ use crate::record::{Commitment, Entry, Kind, Role};
 use serde::Deserialize;
 
 /// The role of the payload that undoes a call.
-const ROLE: Role = Role::StoredPreImage;
+const ROLE: Role = Role::PreImage;
 /// The version of it that this build reads.
 const VERSION: &str = "wicketgate/pre-image/1";
 
