@@ -78,6 +78,8 @@ export interface CallBody {
   arguments: Record<string, unknown>;
   /** The agent's name for the call, unique in its run. The same name with the same bytes gets the recorded answer and never runs twice. */
   call_id?: string | null;
+  /** Why the call is needed, in one sentence without line breaks, secrets and personal data. The entry of the decision keeps it, and approvers read it. A policy may deny a call without one. */
+  justification?: string | null;
   /** The name of the tool. */
   tool: string;
   /** If the call is held, how many milliseconds to wait for approvers. */

@@ -124,6 +124,9 @@ class CallBody(TypedDict, total=False):
     # The agent's name for the call, unique in its run. The same name with the same bytes gets the recorded answer
     # and never runs twice.
     call_id: str | None
+    # Why the call is needed, in one sentence without line breaks, secrets and personal data. The entry of the
+    # decision keeps it, and approvers read it. A policy may deny a call without one.
+    justification: str | None
     # If the call is held, how many milliseconds to wait for approvers.
     wait_ms: int | None
 
