@@ -1,8 +1,8 @@
 //! Makes drafts and payloads about calls from the gate's tokens, and draws all salts.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::findings;
 use super::hold::HeldCall;
 use super::labels;
 use super::permit::Finished;
@@ -15,7 +15,7 @@ use crate::domain::commitment::{commit, derived};
 use crate::domain::decision::{Course, LayerReason, PolicyObligation};
 use crate::domain::digest::{Digest, Salt, call_digest, commitment};
 use crate::domain::effect::ToolKind;
-use crate::domain::guarded::{GuardFinding, Withheld};
+use crate::domain::guarded::Withheld;
 use crate::domain::outcome::{Observed, Outcome, Usage};
 use crate::domain::tier::Tier;
 use crate::domain::time::Timestamp;
@@ -27,7 +27,7 @@ use crate::policy::input;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
 use crate::record::call::{
     Absent, Allowed, AskedIn, BreakGlass, CallCancelled, CallCompleted, CallFailed, CallUnknown,
-    Decided, Executor, GuardedFinding, Refused, Sort, Waiting,
+    Decided, Executor, Refused, Sort, Waiting,
 };
 use crate::record::decided::{ground, layers, obligations, reasons, rule};
 use crate::record::{
@@ -40,8 +40,6 @@ pub const INLINE_MAX: usize = 16 * 1024;
 pub const STORED_MAX: usize = 1024 * 1024;
 /// Bytes of the events of a streamed answer that are kept for a replay, in payloads of [`STORED_MAX`].
 pub const STREAM_MAX: usize = 8 * STORED_MAX;
-/// The most findings that an entry names.
-const FINDINGS_MAX: usize = 16;
 /// The most relations that an entry names.
 const TABLES_MAX: usize = 64;
 
@@ -277,8 +275,8 @@ impl DecisionFacts<'_> {
                 false => Executor::Sidecar,
             },
             expires,
-            findings: found(&prepared.screening().findings),
-            findings_more: more(&prepared.screening().findings),
+            findings: findings::named(&prepared.screening().findings),
+            findings_more: findings::more(&prepared.screening().findings),
             firewall: Some(TaggedDigest(guarding::rules())),
             justification: call.justification().map(|text| Text::clip(text, 512 * 4)),
             layers: layers(&decision.layers),
@@ -298,30 +296,6 @@ impl DecisionFacts<'_> {
 fn withheld(judged: &Judged) -> Option<Withheld> {
     let alarm = judged.decision().alarm.map(Withheld::from);
     alarm.or(judged.prepared().screening().withheld)
-}
-
-/// The findings that an entry names, the strictest action first.
-fn found(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDINGS_MAX, 1>> {
-    let mut all: Vec<&GuardFinding> = all.iter().collect();
-    all.sort_by_key(|one| std::cmp::Reverse(one.action));
-    // WHY one of each class first: alerts read what an entry names, and an answer chooses how much there is.
-    let mut named = BTreeSet::new();
-    let (first, further): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| named.insert((one.class, one.confidence)));
-    List::some(first.into_iter().chain(further).map(|one| GuardedFinding {
-        action: one.action,
-        class: one.class.into(),
-        confidence: one.confidence.into(),
-        kind: one.kind.into(),
-        mark: one.mark.map(Nonce),
-        path: Text::clip(&one.path, 256),
-    }))
-}
-
-/// How many findings an entry does not name.
-fn more(all: &[GuardFinding]) -> Option<Int> {
-    let left = all.len().saturating_sub(FINDINGS_MAX);
-    (left > 0).then(|| u64::try_from(left).unwrap_or(u64::MAX).into())
 }
 
 /// The approver who wrote a call's arguments.
@@ -416,8 +390,8 @@ fn observed(seen: &Observed) -> record::call::Observed {
     record::call::Observed {
         attempts: (!seen.attempts.is_empty()).then(|| attempts.collect()),
         cgroup: seen.cgroup,
-        findings: found(&seen.findings),
-        findings_more: more(&seen.findings),
+        findings: findings::named(&seen.findings),
+        findings_more: findings::more(&seen.findings),
         labels: List::some(seen.labels.iter().copied()),
         model: seen.model.as_ref().map(|model| Text::clip(model, 256)),
         stream: seen.stream.as_ref().map(|seen| record::call::Stream {

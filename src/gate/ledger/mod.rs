@@ -36,6 +36,7 @@ mod delegated;
 pub mod drafts;
 mod due;
 pub mod enrolment;
+mod findings;
 pub mod fleet;
 pub mod flow;
 pub mod fuse;
