@@ -37,14 +37,14 @@ enum Command {
     wicketgate control alert list --severity critical --since 1d --token-file vera.token --json\n  \
     wicketgate control alert list --format ocsf --config wicketgate.yaml")]
 struct ListAlerts {
-    /// Only alerts about this run
-    #[arg(long, value_name = "RUN")]
+    /// Run that the alerts are about
+    #[arg(long, value_name = "ID")]
     run: Option<String>,
     /// Only alerts about this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Only alerts about this tool
-    #[arg(long, value_name = "TOOL")]
+    #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only this alert, such as `path_traversal`
     #[arg(long, value_name = "ALERT")]

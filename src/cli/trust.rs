@@ -12,9 +12,9 @@ use crate::operator::visible;
 /// Show how often the calls of each tool, and of each agent with it, ended well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wicketgate trust --token-file vera.token\n  \
-    wicketgate trust --config wicketgate.yaml --json\n  \
-    wicketgate trust --config wicketgate.yaml --verify\n\n\
+    wicketgate tools trust --token-file vera.token\n  \
+    wicketgate tools trust --config wicketgate.yaml --json\n  \
+    wicketgate tools trust --config wicketgate.yaml --verify\n\n\
     The score is the lower bound of the Wilson interval (95 %) in thousandths, over the newest calls of the window\n\
     (`trust.window`, `trust.days`); fewer than 20 calls are unrated. With --verify: 0 every figure that a policy saw is the\n\
     ledger's, 1 one is not, 2 some inputs cannot be read.")]

@@ -100,6 +100,6 @@ fn a_port_in_use_and_a_state_directory_of_others_fail_with_what_to_do() {
 #[test]
 fn options_that_exclude_each_other_are_refused() {
     let folder = folder(SMALL);
-    folder.run(&["check", "--pre", "--agent"]).ends(64);
-    folder.run(&["check", "--offline", "--agent"]).ends(64);
+    folder.run(&["check", "--pre", "--as-agent"]).ends(64);
+    folder.run(&["check", "--offline", "--as-agent"]).ends(64);
 }

@@ -38,7 +38,7 @@ const TWO_VALUES: [(&str, &str); 7] = [
 ];
 
 /// Commands that print facts of another kind than one JSON object, or none.
-const NO_JSON: [(&str, &str); 16] = [
+const NO_JSON: [(&str, &str); 18] = [
     ("wicketgate serve mcp", "speaks MCP"),
     ("wicketgate serve mcp wrap", "speaks MCP"),
     ("wicketgate manifest init", "writes one file"),
@@ -50,6 +50,8 @@ const NO_JSON: [(&str, &str); 16] = [
     ("wicketgate evidence guide", "prints a document of its own"),
     ("wicketgate config print", "prints a document of its own"),
     ("wicketgate config schema", "prints a document of its own"),
+    ("wicketgate config doc", "prints a document of its own"),
+    ("wicketgate run", "prints what the program prints"),
     ("wicketgate config openapi", "prints a document of its own"),
     ("wicketgate config completions", "prints a document of its own"),
     ("wicketgate config man", "prints a document of its own"),

@@ -17,7 +17,7 @@ use list::{CheckList, CheckSection, waiting};
 #[command(after_help = "Examples:\n  \
         wicketgate check\n  \
         wicketgate check --pre --config deploy/wicketgate.yaml\n  \
-        wicketgate check --agent --socket /run/wicketgate/agent.sock\n\n\
+        wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n\n\
         Checks the configuration and its signatures, the policy bundle, the state directory, the ledger and the clock, the\n\
         servers behind the tools, and the running gate. It calls no tool, sends no credential and writes nothing.\n\n\
         Exit codes: 0 nothing failed, 1 something failed, 2 something could not be determined, 78 the configuration is wrong.")]
@@ -28,11 +28,11 @@ pub struct Args {
     #[arg(long)]
     pre: bool,
     /// Reach no server of a tool
-    #[arg(long, conflicts_with = "agent")]
+    #[arg(long, conflicts_with = "as_agent")]
     offline: bool,
     /// Run as the agent, and check that nothing can be reached around the gate (as `config doctor`)
     #[arg(long, conflicts_with = "pre")]
-    agent: bool,
+    as_agent: bool,
     #[command(flatten)]
     way: doctor::GateAccess,
     /// Seconds that a server has to answer
@@ -52,7 +52,7 @@ const CONFIG: &[&str] =
 pub fn run(args: &Args) -> Exit {
     let done = block_on(async {
         let mut list = CheckList::default();
-        if args.agent {
+        if args.as_agent {
             match gate::isolation(&args.way).await {
                 Ok(section) => list.add(section, args.json),
                 Err(why) => return fail(Exit::Unverifiable, why),

@@ -29,7 +29,7 @@ pub struct Launch {
     #[arg(long, value_name = "NAME", default_value = "")]
     model: String,
     /// Text file with instructions to claim for the run; repeat it for more
-    #[arg(long = "instructions", value_name = "FILE")]
+    #[arg(long = "instructions-file", value_name = "FILE")]
     instructions: Vec<PathBuf>,
     /// The agent's program and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "PROGRAM")]
