@@ -87,6 +87,7 @@ fn every_route_but_those_of_http_alone_has_a_method() {
         "holds",
         "limits",
         "observed",
+        "patterns",
         "policy",
         "receipts",
         "runs/",
