@@ -33,8 +33,8 @@ fn estate() -> Estate {
 }
 
 fn launched(estate: &Estate, args: &[&str]) -> wicketgate_support::ran::Ran {
-    let model = ["run", "--model", "test-model", "--", python(), "-I", "agent.py"];
-    estate.try_run(&[&model[..], args].concat())
+    let run = ["run", "--", python(), "-I", "agent.py"];
+    estate.try_run(&[&run[..], args].concat())
 }
 
 #[test]
@@ -80,13 +80,12 @@ fn a_gate_that_runs_is_used_and_left_running() {
 fn a_program_that_cannot_start_and_a_run_that_is_refused_say_so() {
     let estate = estate();
     let gate = estate.serve();
-    let missing =
-        estate.try_run(&["run", "--model", "test-model", "--", "./no-such-agent"]).ends(1);
+    let missing = estate.try_run(&["run", "--", "./no-such-agent"]).ends(1);
     assert!(missing.err.contains("`./no-such-agent` cannot be started"), "{}", missing.err);
     assert_eq!(estate.entries("run.sealed").len(), 1, "its run is sealed");
     let refused = estate.try_run(&["run", "--model", "another", "--", "true"]).ends(1);
     assert!(refused.err.contains("manifest.mismatch"), "{}", refused.err);
-    let killed = estate.try_run(&["run", "--model", "test-model", "--", "sh", "-c", "kill -9 $$"]);
+    let killed = estate.try_run(&["run", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.code, 137, "as a shell says it");
     estate.try_run(&["run"]).ends(64);
     gate.finish();

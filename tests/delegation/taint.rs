@@ -23,7 +23,7 @@ async fn a_child_begins_with_the_labels_of_its_parent_and_gives_its_own_to_every
     let lead = family.lead().await;
     let helper = family.child("helper", &lead).await;
     let scout = family.child("scout", &helper).await;
-    lead.call("work.large", "before", "{}").await.unwrap();
+    lead.call_large("work.large", "before").await;
     scout.call("work.do", "read", "{}").await.unwrap();
     for (agent, id) in [(&scout, "s"), (&helper, "h"), (&lead, "l")] {
         let (code, detail, _) = refusal(agent.call("work.large", id, "{}").await);
@@ -41,6 +41,6 @@ async fn a_child_begins_with_the_labels_of_its_parent_and_gives_its_own_to_every
     let opened = &family.of_run(&later.run, "run.opened")[0]["data"]["taint"];
     assert_eq!(opened[0]["run"], json!(scout.run), "{opened}");
     // A run beside them has read nothing.
-    family.lead().await.call("work.large", "beside", "{}").await.unwrap();
+    family.lead().await.call_large("work.large", "beside").await;
     family.close().await;
 }
