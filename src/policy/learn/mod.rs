@@ -158,7 +158,7 @@ impl HoldFold {
         if let Some(granted) = draft.get::<ApprovalGranted>() {
             hold.people.insert(granted.subject.to_lowercase());
         } else if let Some(refused) = draft.get::<ApprovalRefused>() {
-            // One refusal decides, whoever approved before.
+            // One refusal decides, however many approved before.
             hold.people = BTreeSet::from([refused.subject.to_lowercase()]);
             self.end(&key, entry, false);
         } else if let Some(allowed) = draft.get::<CallAuthorized>() {

@@ -123,7 +123,7 @@ pub fn learned(
     Ok(LearnedFiles { rule, files: changed, bundle })
 }
 
-/// The input as it was before anybody approved.
+/// The input as it was before any approval.
 fn unapproved(input: &Json) -> Json {
     with(input, "approvals", Json::Array(Vec::new()))
 }
