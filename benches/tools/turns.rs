@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wicketgate::catalog::Binding;
 use wicketgate::catalog::binding::Kind;
-use wicketgate::catalog::schema::Schema;
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::ToolName;
 use wicketgate::domain::tier::Tier;
 use wicketgate::enforce::{AgentsUpdate, Bounds};
 use wicketgate::ledger::sqlite::SqliteStore;
 use wicketgate::tool::Toolbox;
 use wicketgate::tool::mcp::Upstreams;
 use wicketgate_support::in_process::Gate;
+use wicketgate_support::inside;
 
 /// Calls of each way.
 const CALLS: usize = 300;
@@ -78,20 +76,12 @@ impl Setup {
 
 /// A tool of a name the harness grants: `t0`, `t` and `t2`.
 pub fn binding(name: &str, tier: Tier, kind: Kind) -> Binding {
+    let changes_nothing = tier == Tier::T0;
     Binding {
-        name: ToolName::parse(name).unwrap(),
-        description: "is measured".into(),
-        schema: Schema::parse(br#"{"type":"object","additionalProperties":true}"#).unwrap(),
-        kind,
         tier,
-        read_only: tier == Tier::T0,
-        idempotent: tier == Tier::T0,
-        timeout: Duration::from_secs(10),
-        result_bytes_max: 1 << 20,
-        cost_micro_usd: None,
-        dedupe: None,
-        shown: None,
-        definition: Digest::of(&[name.as_bytes()]),
+        read_only: changes_nothing,
+        idempotent: changes_nothing,
+        ..inside::binding(name, kind)
     }
 }
 

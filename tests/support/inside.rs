@@ -7,12 +7,15 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use wicketgate_catalog::Binding;
+use wicketgate_catalog::binding::Kind;
 use wicketgate_catalog::identity::client_tools::UnknownTools;
 use wicketgate_catalog::identity::manifest::{
     Acceptance, Grant, Incognito, Manifest, Mode, Replay, RunLimits, Status,
 };
 use wicketgate_catalog::identity::templates::Templates;
 use wicketgate_catalog::identity::token::RunTokens;
+use wicketgate_catalog::roles::StatedRoles;
 use wicketgate_catalog::schema::Schema;
 use wicketgate_crypto::keys::SecretKey;
 use wicketgate_gate::enforce::{self, Agents, Commands, Replaying, Road, Signers};
@@ -28,6 +31,7 @@ use wicketgate_record::domain::decision::{LayerDigest, Verdict};
 use wicketgate_record::domain::digest::Digest;
 use wicketgate_record::domain::facts::ToolFacts;
 use wicketgate_record::domain::id::ToolName;
+use wicketgate_record::domain::taint::ToolRoles;
 use wicketgate_record::domain::tier::Tier;
 use wicketgate_record::domain::time::Timestamp;
 
@@ -130,7 +134,7 @@ pub fn tool(name: &str, tier: Tier, executor: Arc<dyn ToolExecutor>) -> Tool {
         result_bytes_max: 1 << 20,
         cost_micro_usd: None,
         dedupe: None,
-        roles: wicketgate_record::domain::taint::ToolRoles::NONE,
+        roles: ToolRoles::NONE,
     };
     Tool {
         facts: Arc::new(facts),
@@ -199,4 +203,26 @@ pub async fn road_with(
     };
     change(ledger.leased().unwrap(), &mut of_road);
     (Road::new(of_road), ledger, runs)
+}
+
+/// A tool of this name that takes any arguments: it writes, in tier T0, within ten seconds and a MiB.
+pub fn binding(name: &str, kind: Kind) -> Binding {
+    Binding {
+        name: ToolName::parse(name).unwrap(),
+        description: "acts".into(),
+        schema: Schema::parse(br#"{"type":"object","additionalProperties":true}"#).unwrap(),
+        kind,
+        tier: Tier::T0,
+        read_only: false,
+        idempotent: false,
+        timeout: Duration::from_secs(10),
+        result_bytes_max: 1 << 20,
+        cost_micro_usd: None,
+        dedupe: None,
+        roles: ToolRoles::default(),
+        stated: StatedRoles::default(),
+        read_back: None,
+        shown: None,
+        definition: Digest::of(&[name.as_bytes()]),
+    }
 }

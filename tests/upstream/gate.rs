@@ -7,13 +7,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wicketgate::catalog::Binding;
 use wicketgate::catalog::binding::Kind;
-use wicketgate::catalog::schema::Schema;
 use wicketgate::catalog::server::{Mcp, Server, Target};
 use wicketgate::clock::SystemClock;
 use wicketgate::domain::call::CallerAuth;
-use wicketgate::domain::digest::Digest;
-use wicketgate::domain::id::ToolName;
-use wicketgate::domain::tier::{Face, Tier};
+use wicketgate::domain::tier::Face;
 use wicketgate::enforce::{self, Backlog, CallRequest, Opening, Policy, Road};
 use wicketgate::identity::manifest::{Grant, Manifest};
 use wicketgate::identity::{Caller, Peer};
@@ -51,7 +48,6 @@ pub type Came = Result<String, (String, String, String)>;
 /// A tool of this server: `act` writes, `look` is the same tool and said to be read only.
 fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
     let binding = |name: String, target: Target, read_only: bool| {
-        let open = br#"{"type":"object","additionalProperties":true}"#;
         let mirrored =
             vec![header::Mirrored { name: "Region".into(), path: vec!["region".into()] }];
         let mcp = Mcp {
@@ -62,22 +58,10 @@ fn bindings(server: &Arc<Server>, pinned: &str) -> Vec<Binding> {
             signers: Vec::new().into(),
         };
         Binding {
-            name: ToolName::parse(&name).unwrap(),
-            description: "acts".into(),
-            schema: Schema::parse(open).unwrap(),
-            kind: Kind::Mcp(Box::new(mcp)),
-            tier: Tier::T0,
             read_only,
-            idempotent: false,
             timeout: server.timeout,
             result_bytes_max: server.result_bytes_max,
-            cost_micro_usd: None,
-            dedupe: None,
-            roles: wicketgate::domain::taint::ToolRoles::default(),
-            stated: wicketgate::catalog::roles::StatedRoles::default(),
-            read_back: None,
-            shown: None,
-            definition: Digest::of(&[name.as_bytes()]),
+            ..inside::binding(&name, Kind::Mcp(Box::new(mcp)))
         }
     };
     let name = &server.name;
