@@ -11,6 +11,7 @@
 
 mod archive;
 mod conformance;
+mod cookbook;
 mod corpus;
 mod examples;
 mod explain;
