@@ -43,6 +43,10 @@ fn console(config: &Config, section: &mut CheckSection) {
     match (is_on, config.console.origins.first()) {
         (false, _) => section.skipped("the console is off (`console.enabled`)"),
         (true, Some(origin)) => section.passed(format!("the console is at {origin}/console")),
+        // Only the process knows which port the system gave it.
+        (true, None) if listen.port() == 0 => {
+            section.passed("the console is on, at a free port that the gate's log names");
+        }
         (true, None) => section.passed(format!("the console is at http://{listen}/console")),
     }
 }

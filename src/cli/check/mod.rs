@@ -19,7 +19,7 @@ use list::{CheckList, CheckSection, waiting};
         wicketgate check --pre --config deploy/wicketgate.yaml\n  \
         wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n\n\
         Checks the configuration and its signatures, the policy bundle, the state directory, the ledger and the clock, the\n\
-        servers behind the tools, and the running gate. It calls no tool, sends no credential and writes nothing.\n\n\
+        servers behind the tools, and the running gate. It calls no tool, sends no credential but to a database, and writes nothing.\n\n\
         Exit codes: 0 nothing failed, 1 something failed, 2 something could not be determined, 78 the configuration is wrong.")]
 pub struct Args {
     #[command(flatten)]

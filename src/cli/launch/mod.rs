@@ -12,7 +12,7 @@ use std::process::{ExitStatus, Stdio};
 use tokio::process::Command;
 
 use super::config::ConfigFile;
-use super::quickstart::{DemoGate, GateError};
+use super::quickstart::{GateError, LocalGate};
 use super::rollback::gate::{self, OperatorRun};
 use super::{Exit, Failure, FileError, health, note, reader};
 use crate::app::listen::OPERATORS;
@@ -95,7 +95,7 @@ pub(super) async fn run(args: &Launch) -> Result<Exit, Failure> {
 }
 
 /// The gate, if it had to be started.
-async fn gate(args: &Launch, config: &Config) -> Result<Option<DemoGate>, LaunchError> {
+async fn gate(args: &Launch, config: &Config) -> Result<Option<LocalGate>, LaunchError> {
     if let Ok((ready, lines)) = health::on_socket(&config.state.join(OPERATORS), "/readyz").await {
         let reasons = lines.into_iter().skip(1).collect::<Vec<_>>().join("; ");
         return if ready { Ok(None) } else { Err(LaunchError::NotReady(reasons)) };
@@ -111,7 +111,7 @@ async fn gate(args: &Launch, config: &Config) -> Result<Option<DemoGate>, Launch
         .arg(&args.at.config)
         .process_group(0)
         .kill_on_drop(true);
-    let mut gate = DemoGate::of(command, &log)?;
+    let mut gate = LocalGate::of(command, &log)?;
     gate.ready(socket).await?;
     note(format!("gate       started for this run, its log is {}", log.display()));
     Ok(Some(gate))

@@ -21,13 +21,13 @@ const TRIES: u32 = 800;
 const BETWEEN: Duration = Duration::from_millis(25);
 
 /// The running gate. Killed when it is dropped.
-pub struct DemoGate {
+pub struct LocalGate {
     child: Child,
     process: u32,
     log: String,
 }
 
-impl DemoGate {
+impl LocalGate {
     /// Starts it; its log goes to `gate.log`.
     pub fn start(demo: &DemoDirectory) -> Result<Self, Error> {
         let parent = std::process::id().to_string();

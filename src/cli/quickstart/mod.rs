@@ -28,7 +28,7 @@ mod witness;
 use agent::DemoAgent;
 use directory::DemoDirectory;
 pub use error::Error as GateError;
-pub use gate::DemoGate;
+pub use gate::LocalGate;
 
 use error::Error;
 use own::OwnProgram;
@@ -94,7 +94,7 @@ async fn play(args: &Args, printer: &mut StepPrinter) -> Result<(), Error> {
     }
 
     let began = clock.monotonic();
-    let mut gate = DemoGate::start(&demo)?;
+    let mut gate = LocalGate::start(&demo)?;
     gate.ready(&demo.socket()).await?;
     let took = clock.monotonic().saturating_sub(began).as_millis();
     let facts = json!({"process": gate.process(), "ready_ms": u64::try_from(took).unwrap_or(0)});
@@ -133,7 +133,7 @@ async fn play(args: &Args, printer: &mut StepPrinter) -> Result<(), Error> {
 /// Leaves everything running until a signal, or until the gate ends by itself.
 async fn stay(
     demo: &DemoDirectory,
-    (gate, run): (&mut DemoGate, &str),
+    (gate, run): (&mut LocalGate, &str),
     printer: &mut StepPrinter,
 ) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
