@@ -54,8 +54,11 @@ enum LaunchError {
     #[error("{0}; run `wicketgate check --pre`")]
     Gate(#[from] GateError),
     /// The run is refused.
-    #[error(transparent)]
-    Run(#[from] gate::Error),
+    #[error("{source}{}", hint(source))]
+    Run {
+        #[from]
+        source: gate::Error,
+    },
     /// The instructions cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
@@ -67,11 +70,21 @@ enum LaunchError {
     Id(String),
 }
 
+/// How this command claims what the manifest demands.
+fn hint(refusal: &gate::Error) -> &'static str {
+    match refusal {
+        gate::Error::Refused(why) if why.lacks_claims() => {
+            "\nhere `--model NAME` and `--instructions-file FILE` claim them"
+        }
+        gate::Error::Refused(_) | gate::Error::Unreachable { .. } | gate::Error::Token => "",
+    }
+}
+
 impl From<LaunchError> for Failure {
     fn from(error: LaunchError) -> Self {
         match error {
             LaunchError::NoSocket => Self::config(error),
-            LaunchError::Run(_) | LaunchError::File(_) | LaunchError::Program { .. } => {
+            LaunchError::Run { .. } | LaunchError::File(_) | LaunchError::Program { .. } => {
                 Self::invalid(error)
             }
             LaunchError::NotReady(_) | LaunchError::Gate(_) | LaunchError::Id(_) => {
@@ -146,7 +159,7 @@ async fn agent(args: &Launch, config: &Config) -> Result<ExitStatus, LaunchError
     {
         note(format!("the run is not sealed: {why}"));
     }
-    summary::print(config, &id).await;
+    summary::print((&args.at.config, config), &id).await;
     ran.map_err(failed)
 }
 

@@ -1,6 +1,7 @@
 //! What became of the calls of a run, for the person who ran the agent.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::cli::{note, reader};
 use crate::config::{Config, Ledger};
@@ -28,7 +29,7 @@ enum Unread {
 }
 
 /// Prints what was allowed, denied and held, and where to look further.
-pub(super) async fn print(config: &Config, run: &RunId) {
+pub(super) async fn print((path, config): (&Path, &Config), run: &RunId) {
     match entries(config, run).await {
         Ok(entries) => calls(&entries),
         Err(why) => note(format!("calls      not shown: {why}")),
@@ -39,7 +40,7 @@ pub(super) async fn print(config: &Config, run: &RunId) {
         let origin = origin.unwrap_or_else(|| format!("http://{listen}"));
         note(format!("console    {origin}/console/runs/{run}, while the gate runs"));
     }
-    note(format!("more       wicketgate run show {run} --config FILE"));
+    note(format!("more       wicketgate run show {run} --config {}", path.display()));
 }
 
 async fn entries(config: &Config, run: &RunId) -> Result<Vec<Entry>, Unread> {

@@ -50,6 +50,11 @@ impl CallRefusal {
     pub fn is_sealed(&self) -> bool {
         self.code == Code::RunSealed.as_str()
     }
+
+    /// Whether the run claims less than the manifest demands.
+    pub fn lacks_claims(&self) -> bool {
+        self.code == Code::BindingInsufficient.as_str()
+    }
 }
 
 /// Why the operator's own run could not be opened.

@@ -99,7 +99,7 @@ def sandbox(
 
 def tool(
     *,
-    tier: str,
+    tier: str | None = None,
     name: str | None = None,
     server: str | None = None,
     read_only: bool = False,
@@ -109,8 +109,12 @@ def tool(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Marks a function as a tool of this tier, from `T0` (harmless) to `T3` (irreversible).
 
+    One that is `read_only` is of `T0` unless it says otherwise; any other names its tier.
     `wait` is how many seconds a caller waits if the call is held for approvers.
     """
+    if tier is None and not read_only:
+        raise ValueError('a tool that may change something names its tier: `@tool(tier="T1")`; one that only reads: `@tool(read_only=True)`')
+    tier = tier or TIERS[0]
     if tier not in TIERS:
         raise ValueError(f"tier `{tier}`: write one of {', '.join(TIERS)}")
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,12 +77,13 @@ def _run(words: list[str]) -> None:
     except FileNotFoundError:
         raise LookupError("there is no `wicketgate` in PATH: install the gate, or set WICKETGATE to it") from None
     if done.returncode != 0:
-        sys.stderr.write(done.stderr)
-        raise LookupError(f"`wicketgate {words[0]}` failed{_why(done.stdout)}")
+        raise LookupError(f"`wicketgate {words[0]}` failed: {_why(done.stderr)}")
 
 
 def _why(printed: str) -> str:
+    """What the program printed of its failure: with `--json`, one object."""
     try:
-        return f": {json.loads(printed.splitlines()[-1])['message']}"
+        told = json.loads(printed)
+        return "\n".join(part for part in (told["message"], told.get("hint")) if part)
     except (LookupError, TypeError, ValueError):
-        return ""
+        return printed.strip()
