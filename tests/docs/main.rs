@@ -14,6 +14,7 @@
 
 mod commands;
 mod document;
+mod first_day;
 mod flags;
 mod guarantees;
 mod links;

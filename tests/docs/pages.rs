@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::document::{Document, pages};
+use crate::first_day::too_long;
 use crate::output::not_printed;
 use crate::top;
 use wicketgate_support::program;
@@ -207,6 +208,9 @@ fn is_fit(path: &str, script: &str) -> bool {
 fn wrong(((script, shown), path): &((String, String), String)) -> Option<String> {
     let (ended_well, printed) = run(script);
     let missing = not_printed(shown, &printed);
+    if let Some(why) = too_long(path, &printed) {
+        return Some(why);
+    }
     let fine = ended_well && missing.is_empty();
     (!fine).then(|| format!("{path}: not printed: {missing:#?}\n{printed}"))
 }
