@@ -21,6 +21,7 @@ mod links;
 mod output;
 mod pages;
 mod reference;
+mod site;
 
 use std::path::Path;
 
