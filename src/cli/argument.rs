@@ -79,6 +79,9 @@ pub enum ArgumentError {
     /// Not an input with its file.
     #[error("expected ID=FILE")]
     Input,
+    /// Not a value with its name.
+    #[error("expected NAME=VALUE")]
+    TemplateValue,
     /// Not an address with a port.
     #[error("expected an address like 127.0.0.1:7300")]
     Address,
@@ -204,6 +207,12 @@ pub fn login(text: &str) -> Result<(String, String), ArgumentError> {
 pub fn input(text: &str) -> Result<(String, PathBuf), ArgumentError> {
     let (id, file) = text.split_once('=').ok_or(ArgumentError::Input)?;
     Ok((id.to_owned(), PathBuf::from(file)))
+}
+
+/// A value of a template: `NAME=VALUE`.
+pub fn template_value(text: &str) -> Result<(String, String), ArgumentError> {
+    let (name, value) = text.split_once('=').ok_or(ArgumentError::TemplateValue)?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// A loopback address with a port.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::reader::{self, LedgerLocation};
-use super::{Exit, completions, doctor, fail, fail_all, keygen, man, note, say};
+use super::{Exit, completions, doctor, fail, fail_all, keygen, man, new_config, note, say};
 use crate::app::lint::configured_approvers;
 use crate::app::named::{self, NamedFiles};
 use crate::app::never::{asked_in_dialects, never};
@@ -30,6 +30,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Init(new_config::Args),
     /// Report everything that is wrong with the configuration and the files it names.
     #[command(after_help = "Examples:\n  \
             wicketgate config check wicketgate.yaml\n\n\
@@ -110,6 +111,7 @@ impl ConfigArgument {
 /// Runs one of the commands.
 pub fn run(args: &Args) -> Exit {
     match &args.command {
+        Command::Init(args) => new_config::run(args),
         Command::Keygen(args) => keygen::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),

@@ -43,6 +43,7 @@ mod live;
 mod man;
 mod manifest;
 mod mcp;
+mod new_config;
 mod observed;
 mod output;
 mod payload;

@@ -15,6 +15,7 @@ mod firewall;
 mod folder;
 mod groups;
 mod manifest;
+mod new_config;
 mod probe;
 mod steps;
 mod tools;

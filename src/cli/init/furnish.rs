@@ -155,7 +155,11 @@ pub struct ConfigKeys {
 }
 
 impl ConfigKeys {
-    fn make(staging: &StagingDirectory) -> Result<Self, Error> {
+    /// Makes them, in the directory under construction.
+    ///
+    /// # Errors
+    /// One cannot be written.
+    pub fn make(staging: &StagingDirectory) -> Result<Self, Error> {
         let make = |name: &str| -> Result<SecretKey, Error> {
             let key = SecretKey::generate(&SystemEntropy);
             let public = key.public().to_pem();
@@ -175,6 +179,11 @@ impl ConfigKeys {
     pub fn load(dir: &Path) -> Result<Self, keys::Error> {
         let load = |name: &str| SecretKey::load(&dir.join(format!("keys/{name}.pem")));
         Ok(Self { manifest: load("manifest")?, policy: load("policy")?, lock: load("lock")? })
+    }
+
+    /// The one that signs manifests.
+    pub const fn manifest(&self) -> &SecretKey {
+        &self.manifest
     }
 
     /// The id a manifest names.
