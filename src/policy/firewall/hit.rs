@@ -53,6 +53,47 @@ impl Hit {
     }
 }
 
+/// Every value of this kind in the text at this place. `None`: some of what is found there has no value of
+/// its own: it is in a name, or spread over several texts.
+#[must_use]
+pub fn values(document: &Json, kind: &str, path: &str) -> Option<Vec<String>> {
+    let (mut name, mut is_member, mut value) = (None, false, document);
+    for step in pointer::steps(path) {
+        match value {
+            Json::Object(members) => {
+                let (own, below) = members.get_key_value(&step)?;
+                (name, is_member, value) = (Some(own.as_str()), true, below);
+            }
+            Json::Array(items) => {
+                (is_member, value) = (false, items.get(step.parse::<usize>().ok()?)?);
+            }
+            Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {
+                return None;
+            }
+        }
+    }
+    let (text, is_number) = match value {
+        Json::String(text) => (text.clone(), false),
+        Json::Int(_) | Json::Float(_) => (canonical::text(value), true),
+        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => return None,
+    };
+    let is_named = name
+        .filter(|_| is_member)
+        .is_some_and(|name| look::text(name).spans.iter().any(|span| span.kind == kind));
+    let joints = joined::look(document);
+    // WHY the count: of more than those, the places are not known.
+    let is_joined = joints.len() >= FINDINGS_MAX
+        || joints.iter().any(|one| one.kind == kind && one.path == path);
+    if is_named || is_joined {
+        return None;
+    }
+    let seen = look::member(name, &text, is_number);
+    let spans = seen.spans.into_iter().filter(|span| span.kind == kind);
+    let found: Option<Vec<String>> =
+        spans.map(|span| text.get(span.range).map(str::to_owned)).collect();
+    found.filter(|found| !found.is_empty())
+}
+
 /// The value that a JSON pointer names.
 fn at<'j>(document: &'j Json, path: &str) -> Option<&'j Json> {
     pointer::steps(path).try_fold(document, |value, step| match value {
