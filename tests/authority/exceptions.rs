@@ -23,6 +23,11 @@ use crate::until;
 /// 32 bytes for the marks of findings.
 const MARKS: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
+/// What the model says.
+const ANSWER: &str = r#"{"id":"x","object":"chat.completion","model":"small-2026","choices":[{"index":0,
+    "finish_reason":"stop","message":{"role":"assistant","content":"fine"}}],
+    "usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#;
+
 /// Tokens of a code host, of no account. WHY in parts: none of them stands in this file.
 fn token() -> String {
     ["ghp_", "b7Qk2Zr9Xw4Lm1Nc", "8Vd5Ht3Py6Js0Fg2Ra4e"].concat()
@@ -49,7 +54,8 @@ impl World {
         let leak: &'static str = Box::leak(leak.into_boxed_str());
         let routes = Router::new()
             .route("/send", post(answers(r#"{"ok":true}"#)))
-            .route("/leak", post(answers(leak)));
+            .route("/leak", post(answers(leak)))
+            .route("/v1/chat/completions", post(answers(ANSWER)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
@@ -60,8 +66,16 @@ impl World {
                 "http": {"method": "POST", "url": format!("http://127.0.0.1:{port}/{path}"), "body": "args",
                     "private_addresses": ["127.0.0.0/8"]}})
         };
-        let tools =
-            vec![tool("note.put", "send"), tool("note.other", "send"), tool("note.get", "leak")];
+        let model = json!({"name": "note.model", "description": "answers", "kind": "model", "tier": "T1",
+            "model": {"output_tokens_max": 200, "upstreams": [{"name": "main", "api": "openai",
+                "url": format!("http://127.0.0.1:{port}/v1"), "models": {"small": "small-2026"},
+                "private_addresses": ["127.0.0.0/8"]}]}});
+        let tools = vec![
+            tool("note.put", "send"),
+            tool("note.other", "send"),
+            tool("note.get", "leak"),
+            model,
+        ];
         let granted: Vec<Value> = tools.iter().map(|tool| json!({"name": tool["name"]})).collect();
         estate.manifest("1.0.1", "manifest", |text| {
             let mut manifest: Value = serde_json::from_str(&text).unwrap();
@@ -318,4 +332,31 @@ async fn a_value_passes_until_its_end_and_no_longer_than_ninety_days() {
         world.people.types("otto", &gate.operator_url(), &["control", "finding", "list"]);
     assert!(listed.contains("over  note.put arguments github /text"), "{listed}");
     gate.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_of_one_message_passes_to_a_model_and_no_other_message_with_one_does() {
+    let world = World::new().await;
+    let mut gate = world.estate.serve().await;
+    let agent = gate.open().await;
+    let asks = |texts: &[String]| {
+        let messages: Vec<Value> =
+            texts.iter().map(|text| json!({"role": "user", "content": text})).collect();
+        json!({"model": "small", "messages": messages}).to_string()
+    };
+    let first = format!("what is {} for?", token());
+    let refused = blocked(agent.call("note.model", "first", &asks(&[first.clone()])).await);
+    let way = way(&refused);
+    assert!(words(&way).contains(&"/messages/0/content"), "{way:?}");
+    let (exit, said) = world.allows(&gate, &words(&way), 300);
+    assert_eq!(exit, Some(0), "{said}");
+    passes(&agent, "note.model", "second", &asks(&[first.clone()])).await;
+    let more = [first.clone(), "and then?".to_owned()];
+    passes(&agent, "note.model", "further", &asks(&more)).await;
+    let other = [first, format!("and {}?", token())];
+    blocked(agent.call("note.model", "other", &asks(&other)).await);
+    agent.seal().await.unwrap();
+    gate.stop().await;
+    let verdict = exported(&world, &agent.run, "bundle");
+    assert_eq!(outcome(&verdict, "P4").0, "VALID", "{verdict}");
 }
