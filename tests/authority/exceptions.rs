@@ -200,17 +200,21 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     let same = put("text", &token());
     let refused = blocked(agent.call("note.put", "first", &same).await);
     assert!(!refused.message.contains(&token()), "{refused:?}");
-    let way = way(&refused);
-    assert_eq!(words(&way)[..5], ["note.put", "--kind", "github", "--path", "/text"], "{way:?}");
+    let shown = way(&refused);
+    assert_eq!(
+        words(&shown)[..5],
+        ["note.put", "--kind", "github", "--path", "/text"],
+        "{shown:?}"
+    );
 
     // Ada is no operator, and an order without a signature is none.
     let ada = world.people.path("ada").display().to_string();
-    let (exit, said) = world.allows_with(&gate, &words(&way), 300, &ada);
+    let (exit, said) = world.allows_with(&gate, &words(&shown), 300, &ada);
     assert_eq!(exit, Some(1), "{said}");
     assert!(said.contains("NOT APPLIED"), "{said}");
     blocked(agent.call("note.put", "unsigned", &same).await);
 
-    let (exit, said) = world.allows(&gate, &words(&way), 300);
+    let (exit, said) = world.allows(&gate, &words(&shown), 300);
     assert_eq!(exit, Some(0), "{said}");
     passes(&agent, "note.put", "second", &same).await;
     // Nothing else does: another tool, place or value; and no other value beside it.
@@ -219,7 +223,7 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     blocked(agent.call("note.put", "value", &put("text", &other_token())).await);
     let both = put("text", &format!("{} and {}", token(), other_token()));
     let refused = blocked(agent.call("note.put", "both", &both).await);
-    assert_ne!(self::way(&refused).last(), way.last(), "the mark of the one that has no order");
+    assert_ne!(way(&refused).last(), shown.last(), "the mark of the one that has no order");
     let named = json!({"text": token(), (token()): 1}).to_string();
     blocked(agent.call("note.put", "name", &named).await);
 
@@ -254,22 +258,22 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
         assert_eq!(finding["exception"].to_string(), number, "{data}");
         assert_eq!(data["exceptions"][0]["subject"], "otto", "{data}");
     }
-    let verdict = exported(&world, &agent.run, "bundle");
-    let (outcome, why) = self::outcome(&verdict, "P4");
-    assert_eq!(outcome, "VALID", "{verdict}");
+    let verdict = exported(&world, &agent.run, "exported");
+    let (found, why) = outcome(&verdict, "P4");
+    assert_eq!(found, "VALID", "{verdict}");
     assert!(why.contains("2 values let past the firewall by an operator's own order"), "{why}");
-    assert_eq!(self::outcome(&verdict, "P5").0, "VALID", "{verdict}");
+    assert_eq!(outcome(&verdict, "P5").0, "VALID", "{verdict}");
     without_the_order(&world);
 }
 
 /// The bundle without the list of those who may sign, and with another order in the entry, is no evidence.
 fn without_the_order(world: &World) {
     let dir = world.estate.path(".");
-    let entries = world.estate.path("bundle/decision.jsonl");
+    let entries = world.estate.path("exported/decision.jsonl");
     let text = std::fs::read_to_string(&entries).unwrap();
     assert!(text.contains("\"exceptions\":["), "{text}");
     std::fs::write(&entries, text.replace("\"exceptions\":[", "\"exemptions\":[")).unwrap();
-    assert_ne!(verdict(&dir, "bundle")["outcome"], "VALID");
+    assert_ne!(verdict(&dir, "exported")["outcome"], "VALID");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -281,9 +285,10 @@ async fn one_value_of_an_answer_passes_and_the_other_is_masked_all_the_same() {
     assert!(!said.contains(&token()) && !said.contains(&other_token()), "{said}");
     let seen = data_of(&world.estate, "call.completed", "first");
     let findings = seen["observed"]["findings"].as_array().unwrap();
-    let finding = findings.iter().find(|one| one["path"] == "/a/text").unwrap();
-    let mark = finding["mark"].as_str().unwrap();
-    let place = ["note.get", "--kind", "github", "--path", "/a/text", "--mark", mark];
+    let path = |one: &Value| one["path"].as_str().unwrap().to_owned();
+    let finding = findings.iter().find(|one| path(one).ends_with("/a/text")).unwrap();
+    let (mark, path) = (finding["mark"].as_str().unwrap(), path(finding));
+    let place = ["note.get", "--kind", "github", "--path", &path, "--mark", mark];
     // The same place among the arguments is another one.
     let (exit, said) = world.allows(&gate, &place, 300);
     assert_eq!(exit, Some(0), "{said}");
@@ -299,9 +304,9 @@ async fn one_value_of_an_answer_passes_and_the_other_is_masked_all_the_same() {
     gate.stop().await;
     let seen = data_of(&world.estate, "call.completed", "second");
     assert_eq!(seen["observed"]["exceptions"][0]["subject"], "otto", "{seen}");
-    let verdict = exported(&world, &agent.run, "bundle");
-    let (outcome, why) = self::outcome(&verdict, "P4");
-    assert_eq!(outcome, "VALID", "{verdict}");
+    let verdict = exported(&world, &agent.run, "exported");
+    let (found, why) = outcome(&verdict, "P4");
+    assert_eq!(found, "VALID", "{verdict}");
     assert!(why.contains("1 value let past the firewall"), "{why}");
 }
 
@@ -311,11 +316,11 @@ async fn a_value_passes_until_its_end_and_no_longer_than_ninety_days() {
     let mut gate = world.estate.serve().await;
     let agent = gate.open().await;
     let same = put("text", &token());
-    let way = way(&blocked(agent.call("note.put", "first", &same).await));
-    let (exit, said) = world.allows(&gate, &words(&way), 91 * 86_400);
-    assert_eq!(exit, Some(2), "{said}");
+    let shown = way(&blocked(agent.call("note.put", "first", &same).await));
+    let (exit, said) = world.allows(&gate, &words(&shown), 91 * 86_400);
+    assert_eq!(exit, Some(64), "{said}");
     assert!(said.contains("90 days"), "{said}");
-    let (exit, said) = world.allows(&gate, &words(&way), 3);
+    let (exit, said) = world.allows(&gate, &words(&shown), 3);
     assert_eq!(exit, Some(0), "{said}");
     let numbers = AtomicU64::new(0);
     let is_over = || {
@@ -345,18 +350,19 @@ async fn a_value_of_one_message_passes_to_a_model_and_no_other_message_with_one_
         json!({"model": "small", "messages": messages}).to_string()
     };
     let first = format!("what is {} for?", token());
-    let refused = blocked(agent.call("note.model", "first", &asks(&[first.clone()])).await);
-    let way = way(&refused);
-    assert!(words(&way).contains(&"/messages/0/content"), "{way:?}");
-    let (exit, said) = world.allows(&gate, &words(&way), 300);
+    let refused =
+        blocked(agent.call("note.model", "first", &asks(std::slice::from_ref(&first))).await);
+    let shown = way(&refused);
+    assert!(words(&shown).contains(&"/messages/0/content"), "{shown:?}");
+    let (exit, said) = world.allows(&gate, &words(&shown), 300);
     assert_eq!(exit, Some(0), "{said}");
-    passes(&agent, "note.model", "second", &asks(&[first.clone()])).await;
+    passes(&agent, "note.model", "second", &asks(std::slice::from_ref(&first))).await;
     let more = [first.clone(), "and then?".to_owned()];
     passes(&agent, "note.model", "further", &asks(&more)).await;
     let other = [first, format!("and {}?", token())];
     blocked(agent.call("note.model", "other", &asks(&other)).await);
     agent.seal().await.unwrap();
     gate.stop().await;
-    let verdict = exported(&world, &agent.run, "bundle");
+    let verdict = exported(&world, &agent.run, "exported");
     assert_eq!(outcome(&verdict, "P4").0, "VALID", "{verdict}");
 }

@@ -12,6 +12,9 @@ use crate::judge::guarding::Direction;
 /// Orders that one call may use: an entry names each of them.
 pub const USED_MAX: usize = 16;
 
+/// Bytes of their statements and signatures.
+pub const USED_BYTES_MAX: usize = 24 * 1024;
+
 /// One order that lets one value pass, in one place of the calls of one tool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FindingException {
@@ -46,6 +49,12 @@ impl FindingException {
         };
         let (tool, until) = (ToolName::parse(&statement.name)?, statement.expires?);
         Some(Self { tool, finding: statement.finding.clone()?, until, signed })
+    }
+
+    /// Bytes of its statement and signature.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.signed.statement.len().saturating_add(self.signed.signature.len())
     }
 
     /// Whether it is about findings of this kind in this direction; and in this place, if one is given.

@@ -1,13 +1,15 @@
 //! Findings that pass because a person signed that this value may, in this place.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{HitAction, place};
 use crate::domain::guarded::{GuardAction, SignedException};
 use crate::domain::json::Json;
 use crate::firewall::{self, SparedPlaces};
-use crate::judge::exceptions::{CallExceptions, FindingException, USED_MAX, is_excusable};
+use crate::judge::exceptions::{
+    CallExceptions, FindingException, USED_BYTES_MAX, USED_MAX, is_excusable,
+};
 use crate::judge::guarding::{Direction, FindingMarks};
 
 /// The orders about one tool, for what passes in one direction.
@@ -21,7 +23,7 @@ pub(super) struct Excuses<'a> {
 impl Excuses<'_> {
     /// Lets the findings in a document pass for which there is an order.
     pub fn apply(&self, all: &mut [HitAction<'_>], document: &Json) {
-        let mut used = BTreeSet::new();
+        let mut used = BTreeMap::new();
         for one in all {
             let fits = |other: &&Arc<FindingException>| {
                 other.is_about(self.direction, one.hit, Some(&one.hit.path))
@@ -34,7 +36,7 @@ impl Excuses<'_> {
     /// Lets what an effect decodes to pass, where the same values pass in the arguments. WHY without their
     /// places: an effect has places of its own.
     pub fn apply_decoded(&self, all: &mut [HitAction<'_>], document: &Json) {
-        let mut used = BTreeSet::new();
+        let mut used = BTreeMap::new();
         for one in all {
             let fits =
                 |other: &&Arc<FindingException>| other.is_about(self.direction, one.hit, None);
@@ -49,7 +51,7 @@ impl Excuses<'_> {
         &self,
         one: &mut HitAction<'_>,
         about: &[&Arc<FindingException>],
-        (document, used): (&Json, &mut BTreeSet<u64>),
+        (document, used): (&Json, &mut BTreeMap<u64, usize>),
     ) {
         let is_open = one.action > GuardAction::Warn && is_excusable(one.hit.class);
         if about.is_empty() || !is_open {
@@ -63,9 +65,9 @@ impl Excuses<'_> {
         };
         let Some(orders) = values.iter().map(order_of).collect::<Option<Vec<_>>>() else { return };
         let mut numbers = used.clone();
-        numbers.extend(orders.iter().map(|order| order.signed.order));
-        // WHY a bound: an entry names every order that was used.
-        if numbers.len() > USED_MAX {
+        numbers.extend(orders.iter().map(|order| (order.signed.order, order.bytes())));
+        // WHY bounds: an entry names every order that was used, and an entry has an end.
+        if numbers.len() > USED_MAX || numbers.values().sum::<usize>() > USED_BYTES_MAX {
             return;
         }
         *used = numbers;
