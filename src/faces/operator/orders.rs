@@ -387,7 +387,7 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
             (Action::Note, TargetKind::All, String::new(), format!("review break-glass {nonce}"))
         }
         Order::EndException { order } => {
-            (Action::Disallow, TargetKind::All, String::new(), format!("end exception {order}"))
+            (Action::Note, TargetKind::All, String::new(), format!("end exception {order}"))
         }
         Order::ClearTaint { run } => {
             (Action::Note, TargetKind::Run, run.to_string(), "clear the labels".to_owned())
