@@ -157,7 +157,7 @@ impl Releaser for ApproverList {
         now: Timestamp,
     ) -> Result<Loosening, ApprovalRefusal> {
         let list = self.list.current(Purpose::Order)?;
-        order::check(&list, (&self.tenant, &[OrderKind::Reinstate]), signed, now)
+        order::check(&list, (&self.tenant, &[OrderKind::Reinstate, OrderKind::Allow]), signed, now)
     }
 }
 

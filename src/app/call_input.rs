@@ -14,6 +14,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{self, Json, Limits};
 use crate::domain::tier::Binding;
 use crate::identity::manifest::Manifest;
+use crate::judge::exceptions::CallExceptions;
 use crate::policy::flow::TaintFacts;
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::tool::screen;
@@ -84,7 +85,8 @@ pub fn input(
     let call = ToolCall::parse(asking, request.tool, &canonical::bytes(&request.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == request.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
-    let prepared = prepare(&toolbox, grant, screen(&toolbox, call, None));
+    let prepared =
+        prepare(&toolbox, grant, screen(&toolbox, call, None, &CallExceptions::default()));
     if let Some(reason) = prepared.refusals().first() {
         return Err(Error::Refused(reason.clone()));
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
 use super::{
-    Exit, Failure, FileError, alert, block_on, break_glass, fail, health, say, sign, switch,
+    Exit, Failure, FileError, alert, block_on, break_glass, fail, finding, health, say, sign,
+    switch,
 };
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
@@ -45,6 +46,7 @@ enum Command {
     /// Take the labels of a run away: what it has read does not count any more
     ClearTaint(ClearTaint),
     Switch(switch::Args),
+    Finding(finding::Args),
     BreakGlass(break_glass::Args),
     Alert(alert::Args),
     Health(health::Args),
@@ -172,6 +174,7 @@ pub fn run(args: &Args) -> Exit {
                 args.api.order::<route::TaintClearing>(&path, &clearing).await
             }
             Command::Switch(args) => switch::run(args).await,
+            Command::Finding(args) => finding::run(args).await,
         }
     };
     block_on(work).and_then(|done| done).unwrap_or_else(|exit| exit)
@@ -245,6 +248,7 @@ async fn to_sign(args: &Reinstate) -> Result<OrderStatement, Exit> {
         order: OrderKind::Reinstate,
         target: target.to_owned(),
         name: args.name.clone(),
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,
@@ -377,15 +381,17 @@ struct OrderBody {
     call: String,
     verdict: String,
     bundle: String,
+    order: u64,
 }
 
 fn line(order: &OrderRow) {
     let body = OrderBody::deserialize(&order.body).unwrap_or_default();
-    let OrderBody { action, target, name, nonce, run, call, verdict, bundle } = body;
+    let OrderBody { action, target, name, nonce, run, call, verdict, bundle, order: ended } = body;
     let kind = order.kind.as_str();
     let what = match kind {
         "switch" | "loosen" => format!("{action} {target} {name}"),
         "break_glass" | "break_glass_close" | "break_glass_review" => format!("{kind} {nonce}"),
+        "exception_end" => format!("disallow order {ended}"),
         "approval" => format!("{verdict} run {run} call {call}"),
         "propose" | "publish" | "activate" => format!("{kind} {bundle}"),
         _ => format!("{kind} run {run} call {call}"),

@@ -29,6 +29,7 @@ mod control;
 mod doctor;
 mod error;
 mod evidence;
+mod finding;
 mod fleet;
 mod health;
 mod hub;

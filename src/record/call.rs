@@ -157,12 +157,33 @@ members! {
         pub class: Text,
         /// How sure it is: `high` or `low`.
         pub confidence: Text,
+        /// Number of the signed order that let it pass; that order is among `exceptions`.
+        pub exception: Option<Int>,
         /// What it is: `github`, `card`, …
         pub kind: Text,
         /// Keyed mark of its value, where the configuration asks for marks: equal values have equal marks.
         pub mark: Option<Nonce>,
         /// JSON pointer of the text with it.
         pub path: Text,
+    }
+}
+
+members! {
+    /// The signed order that let one value pass the firewall.
+    #[cfg_attr(test, schemars(rename = "used_exception"))]
+    pub struct UsedException {
+        /// Id of the key that signed it.
+        pub key: Text,
+        /// The order's number.
+        pub order: Int,
+        /// The signature of the order, armored.
+        pub signature: Text,
+        /// Digest of the list of signers that it was checked against.
+        pub signers: TaggedDigest,
+        /// The statement that was signed.
+        pub statement: Text,
+        /// The person's name in that list.
+        pub subject: Text,
     }
 }
 
@@ -340,6 +361,8 @@ pub struct Decided<S: Sort> {
     pub enforced: bool,
     /// Policy engine and version.
     pub engine: Text,
+    /// The signed orders that let findings in the arguments pass.
+    pub exceptions: Option<List<UsedException, 16, 1>>,
     /// Component that runs the tool.
     pub executor: Executor,
     /// When a hold expires.
@@ -398,6 +421,8 @@ pub struct Decision<'a> {
     pub enforced: bool,
     /// As [`Decided::engine`].
     pub engine: &'a str,
+    /// As [`Decided::exceptions`].
+    pub exceptions: &'a [UsedException],
     /// As [`Decided::findings`].
     pub findings: &'a [GuardedFinding],
     /// As [`Decided::firewall`].
@@ -437,6 +462,7 @@ impl<S: Sort> Decided<S> {
             effect: self.effect.map(|digest| digest.0),
             enforced: self.enforced,
             engine: &self.engine,
+            exceptions: self.exceptions.as_deref().unwrap_or_default(),
             findings: self.findings.as_deref().unwrap_or_default(),
             firewall: self.firewall.map(|digest| digest.0),
             justification: self.justification.as_ref().map(Text::as_str),
@@ -500,6 +526,8 @@ members! {
         pub attempts: Option<List<ModelAttempt>>,
         /// Limits that control groups enforced for all processes of the tool together.
         pub cgroup: Option<Cgroup>,
+        /// The signed orders that let findings in the answer pass.
+        pub exceptions: Option<List<UsedException, 16, 1>>,
         /// What the firewall found in the answer, as far as the configuration looks for it.
         pub findings: Option<List<GuardedFinding, 16, 1>>,
         /// How many more it found.

@@ -16,6 +16,10 @@ closed! {
         Reinstate = "reinstate",
         /// Running calls are stopped, and the runs are sealed.
         Kill = "kill",
+        /// One value passes the firewall until it ends.
+        Allow = "allow",
+        /// Ends `allow` early.
+        Disallow = "disallow",
         /// Calls of one agent run without approval for a while.
         BreakGlass = "break_glass",
         /// Nothing: an order of another kind stood in its place.
@@ -143,6 +147,10 @@ members! {
         pub after: Option<Int>,
         /// How the operator proved who it is.
         pub auth: Option<Text>,
+        /// `disallow`: the number of the order that it ends.
+        pub exception: Option<Int>,
+        /// Orders of kind `allow` in force when the gate started.
+        pub exceptions: Option<List<Int, 256>>,
         /// When the order ends by itself.
         pub expires: Option<Timestamp>,
         /// Id of the key that signed the order.
@@ -185,6 +193,8 @@ impl ControlApplied {
             action,
             after: None,
             auth: None,
+            exception: None,
+            exceptions: None,
             expires: None,
             key: None,
             left: 0_u64.into(),

@@ -15,7 +15,10 @@ use crate::entries::approval;
 use crate::entries::approved::is_break_glass;
 use crate::policy::input::Broken;
 use crate::record::approval::{ApprovalGranted, ApprovalRefused};
-use crate::record::call::{BreakGlass, CallAuthorized};
+use crate::record::call::{
+    BreakGlass, CallAuthorized, CallCancelled, CallCompleted, CallFailed, CallUnknown,
+    GuardedFinding, UsedException,
+};
 use crate::record::control::ControlApplied;
 use crate::record::payload::{HoldLifted, PayloadErased};
 use crate::record::{Kind, Role};
@@ -186,6 +189,40 @@ pub fn order(line: &EntryLine) -> Option<Order<'_>> {
     })
 }
 
+/// What passed the firewall by signed orders, as a decision or the end of a call names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed<'a> {
+    /// Where that can have been.
+    pub directions: &'static [&'static str],
+    /// The orders.
+    pub exceptions: &'a [UsedException],
+    /// What was found.
+    pub findings: &'a [GuardedFinding],
+}
+
+/// What passed the firewall in a call, or in its answer; `None`: the entry is about neither.
+#[must_use]
+pub fn passed(line: &EntryLine) -> Option<Passed<'_>> {
+    if let Some(decision) = line.decision() {
+        let (exceptions, findings) = (decision.exceptions, decision.findings);
+        return Some(Passed { directions: &["arguments", "prompts"], exceptions, findings });
+    }
+    let completed = line.get::<CallCompleted>().map(|call| &call.observed);
+    let failed = line.get::<CallFailed>().map(|call| &call.observed);
+    let unknown = line.get::<CallUnknown>().map(|call| &call.observed);
+    let cancelled = line.get::<CallCancelled>().map(|call| &call.observed);
+    let observed = completed.or(failed).or(unknown).or(cancelled)?.as_ref()?;
+    let exceptions = observed.exceptions.as_deref().unwrap_or_default();
+    let findings = observed.findings.as_deref().unwrap_or_default();
+    Some(Passed { directions: &["results"], exceptions, findings })
+}
+
+/// The lists of approvers by which something passed the firewall.
+pub fn exception_lists(line: &EntryLine) -> impl Iterator<Item = Digest> {
+    let used = passed(line).map_or(&[][..], |passed| passed.exceptions);
+    used.iter().map(|one| one.signers.0)
+}
+
 /// The list of approvers against which it was checked.
 #[must_use]
 pub fn order_list(line: &EntryLine) -> Option<Digest> {
@@ -196,7 +233,12 @@ pub fn order_list(line: &EntryLine) -> Option<Digest> {
 pub fn order_lists(slices: &[ChainSlice], fleet: Option<&ChainSlice>) -> Vec<Digest> {
     let own = slices.iter().flat_map(ChainSlice::selected);
     let fleet = fleet.into_iter().flat_map(|fleet| &fleet.lines);
-    let mut all: Vec<Digest> = own.chain(fleet).filter_map(order_list).collect();
+    let named = |line: &EntryLine| {
+        let lists: Vec<Digest> =
+            order_list(line).into_iter().chain(exception_lists(line)).collect();
+        lists
+    };
+    let mut all: Vec<Digest> = own.chain(fleet).flat_map(named).collect();
     let cited = lists(slices);
     all.retain(|digest| !cited.contains(digest));
     all.sort();

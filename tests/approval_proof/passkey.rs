@@ -135,6 +135,7 @@ fn a_passkey_signs_no_amendment_no_order_and_no_break_glass() {
         order: order::OrderKind::Reinstate,
         target: "all".into(),
         name: String::new(),
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,

@@ -32,6 +32,7 @@ pub fn lifted(run: Option<&RunId>) -> Draft {
         order: OrderKind::Release,
         target: target.into(),
         name,
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,

@@ -24,6 +24,7 @@ mod elsewhere;
 mod enrol;
 mod enrolled;
 mod example;
+mod exceptions;
 mod flows;
 mod found;
 mod glass;

@@ -35,6 +35,7 @@ fn everything() -> String {
         mark: None,
         path: String::new(),
         action: GuardAction::Warn,
+        exception: None,
     };
     metrics.alert(AlertKind::PathTraversal, AlertSeverity::High);
     let unscanned = GuardFinding { kind: "unscanned", class: "unscanned", ..finding.clone() };

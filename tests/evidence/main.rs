@@ -17,6 +17,7 @@ mod alone;
 mod approvals;
 mod chain;
 mod chosen;
+mod exceptions;
 mod families;
 mod flip;
 mod glass;

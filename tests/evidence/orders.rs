@@ -53,6 +53,7 @@ fn taken(ledger: &TestLedger) -> Taken {
         order: OrderKind::Reinstate,
         target: "agent".into(),
         name: "reviewer".into(),
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,

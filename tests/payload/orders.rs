@@ -36,6 +36,7 @@ fn statement(run: &str, previous: Previous) -> OrderStatement {
         order: OrderKind::Erase,
         target: "run".into(),
         name: run.to_owned(),
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,

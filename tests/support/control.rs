@@ -148,6 +148,7 @@ pub fn statement(target: &Target, expires: Option<Timestamp>, previous: &Row) ->
         order: OrderKind::Reinstate,
         target: target.kind().into(),
         name: target.name(),
+        finding: None,
         role: None,
         payloads: BTreeSet::new(),
         request: None,

@@ -160,7 +160,8 @@ impl Constitution {
                 | Order::BreakGlass(_)
                 | Order::CloseBreakGlass { .. }
                 | Order::ReviewBreakGlass { .. }
-                | Order::ClearTaint { .. },
+                | Order::ClearTaint { .. }
+                | Order::EndException { .. },
             )
             | None => {
                 return Json::object([("error", Json::from("no amendment"))]);

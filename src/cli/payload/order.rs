@@ -37,6 +37,7 @@ impl OrderDraft {
             order: self.order,
             target: self.target.to_owned(),
             name: self.name,
+            finding: None,
             role: self.role,
             payloads: self.payloads.into_iter().collect(),
             request: self.request,

@@ -15,9 +15,8 @@ use super::http::malformed;
 use super::loosening::loosened;
 use super::operators::Operator;
 use super::{FRESH, OperatorApi, REPORTS_WITHIN};
-use crate::approval::Approvers;
-use crate::approval::order::{OrderKind, OrderStatement, Previous};
-use crate::approval::{SignedApproval, Statement as _};
+use crate::approval::order::Previous;
+use crate::approval::{ApprovalStatement, Approvers, Statement as _};
 use crate::control::answer::{ENDED, Patience};
 use crate::control::{self, Order, OrderOrigin, OrderReport, Presence, Row, Target};
 use crate::domain::code::Code;
@@ -274,38 +273,6 @@ impl OperatorApi {
         Ok(stopped?)
     }
 
-    /// Puts a signed order that takes back a stop on the list. Every gate checks the order itself.
-    ///
-    /// # Errors
-    /// Nothing was ordered: the statement is not for this tenant, or it cannot be recorded.
-    pub(super) async fn loosen(
-        &self,
-        request: OperatorRequest<route::Reinstatement>,
-    ) -> Result<OrderReply, Problem> {
-        let requests::SignedStatement { statement, signature } = request.request;
-        let signed = SignedApproval { statement, signature };
-        let wrong = |why: String| self.refused(Code::RequestMalformed, "", why);
-        let parsed = OrderStatement::parse(signed.statement.as_bytes())
-            .map_err(|why| wrong(format!("`statement`: {why}")))?;
-        if parsed.order != OrderKind::Reinstate {
-            let order = parsed.order.as_str();
-            return Err(wrong(format!(
-                "the statement orders to {order}, but this route reinstates a target"
-            )));
-        }
-        if parsed.tenant != self.tenant {
-            return Err(wrong(format!("the statement is not for tenant `{}`", self.tenant)));
-        }
-        if Target::parse(&parsed.target, &parsed.name).is_none() {
-            return Err(wrong("the statement names no target".into()));
-        }
-        if parsed.expires.is_some_and(|at| at <= self.clock.now()) {
-            return Err(wrong("`expires` has passed".into()));
-        }
-        let order = Order::Loosen(signed);
-        self.order(&request.who, &order, (&parsed.reason, parsed.expires), None).await
-    }
-
     /// Rows above this number.
     ///
     /// # Errors
@@ -374,13 +341,15 @@ const fn opens(order: &Order) -> bool {
         | Order::Propose { .. }
         | Order::Publish { .. }
         | Order::Activate { .. } => true,
-        Order::CloseBreakGlass { .. } | Order::ReviewBreakGlass { .. } => false,
+        Order::CloseBreakGlass { .. }
+        | Order::ReviewBreakGlass { .. }
+        | Order::EndException { .. } => false,
     }
 }
 
 /// The verdict in a statement about a held call: `approve` or `refuse`.
 fn verdict(statement: &str) -> &'static str {
-    let parsed = crate::approval::ApprovalStatement::parse(statement.as_bytes());
+    let parsed = ApprovalStatement::parse(statement.as_bytes());
     parsed.map_or("word about", |statement| statement.verdict.as_str())
 }
 
@@ -392,9 +361,11 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
         }
         Order::Loosen(signed) => {
             let subject = loosened(&signed.statement);
-            let (target, name) =
-                subject.map_or((TargetKind::All, String::new()), |t| (t.recorded(), t.name()));
-            (Action::Reinstate, target, name, String::new())
+            let (action, target, name) = subject
+                .map_or((Action::Reinstate, TargetKind::All, String::new()), |(action, target)| {
+                    (action, target.recorded(), target.name())
+                });
+            (action, target, name, String::new())
         }
         Order::ApproverStatement { run, call, statement, .. } => (
             Action::Note,
@@ -414,6 +385,9 @@ fn entry(seq: u64, given: &OrderOrigin, order: &Order) -> ControlSet {
         }
         Order::ReviewBreakGlass { nonce } => {
             (Action::Note, TargetKind::All, String::new(), format!("review break-glass {nonce}"))
+        }
+        Order::EndException { order } => {
+            (Action::Note, TargetKind::All, String::new(), format!("end exception {order}"))
         }
         Order::ClearTaint { run } => {
             (Action::Note, TargetKind::Run, run.to_string(), "clear the labels".to_owned())
@@ -460,10 +434,10 @@ fn shown_row(row: &Row) -> OrderRow {
         }
         Some(order @ Order::Loosen(signed)) => {
             let mut body = order.to_json().to_serde();
-            if let (Some(members), Some(target)) =
+            if let (Some(members), Some((action, target))) =
                 (body.as_object_mut(), loosened(&signed.statement))
             {
-                members.insert("action".into(), "reinstate".into());
+                members.insert("action".into(), action.as_str().into());
                 members.insert("target".into(), target.kind().into());
                 members.insert("name".into(), target.name().into());
             }
@@ -480,6 +454,7 @@ fn shown_row(row: &Row) -> OrderRow {
             | Order::CloseBreakGlass { .. }
             | Order::ReviewBreakGlass { .. }
             | Order::ClearTaint { .. }
+            | Order::EndException { .. }
             | Order::Publish { .. }
             | Order::Activate { .. }),
         ) => (order.kind(), order.to_json().to_serde()),

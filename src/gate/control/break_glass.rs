@@ -27,6 +27,7 @@ impl Row {
             | Order::ApproverStatement { .. }
             | Order::Modify { .. }
             | Order::ClearTaint { .. }
+            | Order::EndException { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }
             | Order::Activate { .. } => None,

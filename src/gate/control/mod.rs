@@ -205,7 +205,8 @@ pub enum Order {
         #[serde(flatten)]
         target: Target,
     },
-    /// Takes back a stop: signed by an operator ([`crate::approval::order`]); every gate checks it.
+    /// Takes back a stop, or lets one value pass the firewall: signed by an operator
+    /// ([`crate::approval::order`]); every gate checks it.
     Loosen(Word),
     /// An approver's signed statement about a held call; the gate that holds the call checks it.
     #[serde(rename = "approval")]
@@ -252,6 +253,12 @@ pub enum Order {
         /// The run.
         run: RunId,
     },
+    /// Ends an exception of the firewall: the value is found again.
+    #[serde(rename = "exception_end")]
+    EndException {
+        /// The number of the order that let it pass.
+        order: u64,
+    },
     /// Proposes a policy bundle.
     Propose {
         /// The digest of the bundle.
@@ -288,7 +295,7 @@ pub enum Order {
 
 impl Order {
     /// `switch`, `loosen`, `approval`, `modify`, `break_glass`, `break_glass_close`, `break_glass_review`, `taint_clear`,
-    /// `propose`, `publish` or `activate`: the column `kind`.
+    /// `exception_end`, `propose`, `publish` or `activate`: the column `kind`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Switch { .. } => "switch",
@@ -299,6 +306,7 @@ impl Order {
             Self::CloseBreakGlass { .. } => "break_glass_close",
             Self::ReviewBreakGlass { .. } => "break_glass_review",
             Self::ClearTaint { .. } => "taint_clear",
+            Self::EndException { .. } => "exception_end",
             Self::Propose { .. } => "propose",
             Self::Publish { .. } => "publish",
             Self::Activate { .. } => "activate",
@@ -316,7 +324,8 @@ impl Order {
             | Self::BreakGlass(_)
             | Self::CloseBreakGlass { .. }
             | Self::ReviewBreakGlass { .. }
-            | Self::ClearTaint { .. } => None,
+            | Self::ClearTaint { .. }
+            | Self::EndException { .. } => None,
             Self::Propose { bundle, .. }
             | Self::Publish { bundle, .. }
             | Self::Activate { bundle } => Some(bundle),
@@ -527,6 +536,7 @@ mod tests {
         orders.push(Order::CloseBreakGlass { nonce: "0".repeat(32) });
         orders.push(Order::ReviewBreakGlass { nonce: "0".repeat(32) });
         orders.push(Order::ClearTaint { run });
+        orders.push(Order::EndException { order: 7 });
         let (bundle, base) = (Digest::of(&[b"new"]), Digest::of(&[b"old"]));
         let (version, nonce, files) = ("1.2.3".to_owned(), "0".repeat(32), "{}".to_owned());
         orders.push(Order::Propose { bundle, base, version, nonce, files });

@@ -146,7 +146,8 @@ impl Road {
     /// Searches a call, and measures how long that takes.
     fn screened(&self, toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Screened {
         let began = self.clock.monotonic();
-        let screened = screen(toolbox, call, model);
+        let exceptions = self.exceptions(call.tool());
+        let screened = screen(toolbox, call, model, &exceptions);
         self.metrics.searched(self.clock.monotonic().saturating_sub(began));
         screened
     }

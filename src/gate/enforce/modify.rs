@@ -120,7 +120,8 @@ impl Road {
         // WHY before the old call ends: invalid arguments must change nothing.
         let asked = self.decode(run, request)?;
         // WHY: what runs is exactly what the proposer signed.
-        if as_judged(&self.in_force.toolbox(), &asked).is_some() {
+        let exceptions = self.exceptions(asked.tool());
+        if as_judged(&self.in_force.toolbox(), &asked, &exceptions).is_some() {
             let message = "the arguments hold a secret that the gate masks, and masked ones are not those of the signature: \
                            leave the secret out";
             return Err(malformed("approval.masked", message.to_owned()));

@@ -79,7 +79,8 @@ impl Road {
         let mut like = likeness(call.canonical());
         // WHY only then: the call may be older than the rules that mask it now.
         if like != Likeness::Same
-            && let Some(masked) = as_judged(&self.in_force.toolbox(), call)
+            && let Some(masked) =
+                as_judged(&self.in_force.toolbox(), call, &self.exceptions(call.tool()))
         {
             like = likeness(&masked);
         }
@@ -140,7 +141,7 @@ impl Road {
         }
         let like = run.origin(CallId::parse("like")?, None);
         let call = ToolCall::parse(like, tool.as_str(), args).ok()?;
-        as_judged(&self.in_force.toolbox(), &call)
+        as_judged(&self.in_force.toolbox(), &call, &self.exceptions(tool))
     }
 
     /// The same for a request in this form: to a model in a dialect, or of a tool.

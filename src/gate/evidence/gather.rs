@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
-use super::approvals::{break_glass_list, list_of};
+use super::approvals::{break_glass_list, exception_lists, list_of};
 use super::projection::decides;
 use super::query::Filter;
 use super::scope::{CONTEXT, ChainSlice, Span, runs_of};
@@ -266,7 +266,8 @@ fn relevant(lines: &[EntryLine], asked: &BTreeSet<Seq>) -> BTreeSet<Seq> {
         if asked.contains(&seq) {
             // All of them, so that a verifier sees that none came back. There are few: one per
             // change of a list.
-            let approving = list_of(line).and(lists.get(&SignerList::Approvers));
+            let excused = exception_lists(line).next();
+            let approving = list_of(line).or(excused).and(lists.get(&SignerList::Approvers));
             let breaking = break_glass_list(line).and(lists.get(&SignerList::BreakGlass));
             kept.extend(approving.into_iter().chain(breaking).flatten());
         }

@@ -8,9 +8,10 @@ use crate::domain::commitment::derived;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::facts::Finding;
-use crate::domain::guarded::{GuardAction, GuardFinding, Withheld};
+use crate::domain::guarded::{GuardAction, GuardFinding, SignedException, Withheld};
 use crate::domain::json::Json;
 use crate::firewall::{self, Class, Confidence, Hit};
+use crate::judge::exceptions::{CallExceptions, FindingException};
 use crate::record::debug_by;
 
 /// Bytes of a result that are searched, unless the configuration says otherwise.
@@ -160,17 +161,32 @@ impl FindingMarks {
     /// The mark of a finding in a document; `None` if it has none.
     #[must_use]
     pub fn of(&self, hit: &Hit, document: &Json) -> Option<[u8; 16]> {
-        let key = self.key.as_ref()?;
-        let is_marked = match hit.class {
-            Class::Secret => true,
-            Class::Personal => self.personal,
-            Class::Injection | Class::Unicode | Class::Unscanned => false,
-        };
-        if !is_marked {
+        if !self.is_keyed() || !self.marks(hit.class) {
             return None;
         }
         let value = Zeroizing::new(hit.value(document)?);
+        self.of_value(hit.class, &value)
+    }
+
+    /// The mark of a value of this class; `None` if it has none.
+    #[must_use]
+    pub fn of_value(&self, class: Class, value: &str) -> Option<[u8; 16]> {
+        let key = self.key.as_ref().filter(|_| self.marks(class))?;
         derived(key, &[value.as_bytes()]).first_chunk().copied()
+    }
+
+    /// Whether there is a key, so that findings have marks.
+    #[must_use]
+    pub const fn is_keyed(&self) -> bool {
+        self.key.is_some()
+    }
+
+    const fn marks(&self, class: Class) -> bool {
+        match class {
+            Class::Secret | Class::Injection => true,
+            Class::Personal => self.personal,
+            Class::Unicode | Class::Unscanned => false,
+        }
     }
 }
 
@@ -181,6 +197,10 @@ pub struct Screening {
     pub guard: ToolGuard,
     /// The marks of findings.
     pub marks: FindingMarks,
+    /// The signed orders about its tool that were in force when the call was searched.
+    pub exceptions: CallExceptions,
+    /// Those of them by which something in its arguments passes.
+    pub used: Vec<Arc<FindingException>>,
     /// The findings, as far as the configuration looks for them.
     pub findings: Vec<GuardFinding>,
     /// Why the arguments are committed to and not stored.
@@ -194,6 +214,14 @@ pub struct Screening {
     /// Everything that was found in the arguments of the call, whatever the configuration looks for; `None`: they were
     /// not searched as they are now.
     pub seen: Option<Vec<Finding>>,
+}
+
+impl Screening {
+    /// The orders by which something in the arguments passes, as entries name them.
+    #[must_use]
+    pub fn signed(&self) -> Vec<SignedException> {
+        self.used.iter().map(|order| order.signed.clone()).collect()
+    }
 }
 
 /// The arguments without their secrets, canonical.

@@ -25,6 +25,7 @@ use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, justified, weighed};
 
 pub mod conversation;
+pub mod exceptions;
 pub mod guarding;
 pub mod prepared;
 mod resumed;

@@ -270,6 +270,7 @@ impl DecisionFacts<'_> {
             effect: self.effect,
             enforced: decision.enforced,
             engine: decision.engine.as_str().into(),
+            exceptions: findings::exceptions(&prepared.screening().signed()),
             executor: match tool.is_some_and(|tool| tool.kind == ToolKind::Client.as_str()) {
                 true => Executor::Agent,
                 false => Executor::Sidecar,
@@ -390,6 +391,7 @@ fn observed(seen: &Observed) -> record::call::Observed {
     record::call::Observed {
         attempts: (!seen.attempts.is_empty()).then(|| attempts.collect()),
         cgroup: seen.cgroup,
+        exceptions: findings::exceptions(&seen.exceptions),
         findings: findings::named(&seen.findings),
         findings_more: findings::more(&seen.findings),
         labels: List::some(seen.labels.iter().copied()),

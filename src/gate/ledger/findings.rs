@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::guarded::GuardFinding;
-use crate::record::call::GuardedFinding;
-use crate::record::{Int, List, Nonce, Text};
+use crate::domain::guarded::{GuardFinding, SignedException};
+use crate::record::call::{GuardedFinding, UsedException};
+use crate::record::{Int, List, Nonce, TaggedDigest, Text};
 
 /// Findings that an entry names.
 const FINDINGS_MAX: usize = 16;
@@ -21,9 +21,22 @@ pub(super) fn named(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDING
         action: one.action,
         class: one.class.into(),
         confidence: one.confidence.into(),
+        exception: one.exception.map(Into::into),
         kind: one.kind.into(),
         mark: one.mark.map(Nonce),
         path: Text::clip(&one.path, 256),
+    }))
+}
+
+/// The signed orders by which something passed.
+pub(super) fn exceptions(all: &[SignedException]) -> Option<List<UsedException, FINDINGS_MAX, 1>> {
+    List::some(all.iter().map(|one| UsedException {
+        key: one.key.as_str().into(),
+        order: one.order.into(),
+        signature: one.signature.as_str().into(),
+        signers: TaggedDigest(one.signers),
+        statement: one.statement.as_str().into(),
+        subject: one.subject.as_str().into(),
     }))
 }
 
@@ -39,7 +52,15 @@ mod tests {
     use crate::domain::guarded::GuardAction;
 
     fn finding(kind: &'static str, class: &'static str, action: GuardAction) -> GuardFinding {
-        GuardFinding { kind, class, confidence: "high", path: String::new(), action, mark: None }
+        GuardFinding {
+            kind,
+            class,
+            confidence: "high",
+            path: String::new(),
+            action,
+            mark: None,
+            exception: None,
+        }
     }
 
     #[test]

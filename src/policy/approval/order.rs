@@ -1,5 +1,5 @@
-//! The statement that an operator signs to take back a stop, to erase, or to end a legal hold, and
-//! its check.
+//! The statement that an operator signs to take back a stop, to erase, to end a legal hold, or to let one
+//! value pass the firewall, and its check.
 //!
 //! Stopping needs a role and a token; an order that loosens is signed with the operator's own SSH
 //! key in the namespace [`NAMESPACE`]. The statement names the newest entry that its signer saw of
@@ -19,8 +19,8 @@ use super::{
 use crate::domain::digest::Digest;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
-use crate::record::TaggedDigest;
 use crate::record::payload::SignedOrder;
+use crate::record::{Nonce, TaggedDigest};
 
 /// The SSHSIG namespace of orders that loosen.
 pub const NAMESPACE: &str = "wicketgate-order";
@@ -37,6 +37,8 @@ const TEXT_MAX: usize = 1024;
 const WORD_MAX: usize = 256;
 /// How far the signer's clock may be ahead of the checker's.
 const AHEAD: std::time::Duration = std::time::Duration::from_secs(300);
+/// How long one value may pass.
+const ALLOWED_FOR: std::time::Duration = std::time::Duration::from_secs(90 * 24 * 60 * 60);
 /// How long an order to erase or to end a hold may lie between signing and obeying.
 const VALID_FOR: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
@@ -50,6 +52,8 @@ pub enum OrderKind {
     Erase,
     /// Ends a legal hold on a `run` or a `log`.
     Release,
+    /// Lets one value pass the firewall, in one place of the calls of one `tool`.
+    Allow,
 }
 
 impl OrderKind {
@@ -60,6 +64,7 @@ impl OrderKind {
             Self::Reinstate => "reinstate",
             Self::Erase => "erase",
             Self::Release => "release",
+            Self::Allow => "allow",
         }
     }
 }
@@ -80,6 +85,35 @@ impl Previous {
     pub const NONE: Self = Self { seq: 0, digest: Digest::from_bytes([0; 32]) };
 }
 
+/// The finding that an order lets pass: one value, in one place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowedFinding {
+    /// `arguments`, `results` or `prompts`.
+    pub direction: String,
+    /// What it was found to be: `github`, `card`, …
+    pub kind: String,
+    /// The keyed mark of the value, which entries and refusals name: 32 hex digits.
+    pub mark: Nonce,
+    /// JSON pointer of the text with it.
+    pub path: String,
+}
+
+impl AllowedFinding {
+    /// Whether its members can be those of a finding.
+    fn is_bounded(&self) -> bool {
+        let is_kind = (1..=64).contains(&self.kind.len());
+        let is_path = self.path.is_empty() || self.path.starts_with('/');
+        DIRECTIONS.contains(&self.direction.as_str())
+            && is_kind
+            && is_path
+            && self.path.len() <= TEXT_MAX
+    }
+}
+
+/// Where findings are, as an order names it.
+pub const DIRECTIONS: [&str; 3] = ["arguments", "results", "prompts"];
+
 /// The signed statement: the canonical form (RFC 8785) of exactly these members and `v`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OrderStatement {
@@ -91,6 +125,9 @@ pub struct OrderStatement {
     pub target: String,
     /// The target's name; empty for `all` and `payloads`.
     pub name: String,
+    /// What passes the firewall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<AllowedFinding>,
     /// Limits the order to payloads of a run with this role.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
@@ -140,7 +177,15 @@ impl Statement for OrderStatement {
         let of_erasures =
             self.role.is_some() || self.request.is_some() || !self.payloads.is_empty();
         let named = self.role.is_none() && self.name.is_empty();
+        let is_allowed = self.finding.as_ref().is_some_and(AllowedFinding::is_bounded);
         let fits = match (self.order, self.target.as_str()) {
+            (OrderKind::Allow, "tool") => {
+                let has_end = self
+                    .expires
+                    .is_some_and(|end| self.at < end && end <= self.at.plus(ALLOWED_FOR));
+                !of_erasures && !self.name.is_empty() && is_allowed && has_end
+            }
+            _ if self.finding.is_some() => false,
             (OrderKind::Reinstate, _) => !of_erasures,
             (OrderKind::Erase, "run") => self.expires.is_none() && self.payloads.is_empty(),
             (OrderKind::Erase, "payloads") => {
@@ -148,7 +193,7 @@ impl Statement for OrderStatement {
                 self.expires.is_none() && named && some
             }
             (OrderKind::Release, "run" | "log") => self.expires.is_none() && !of_erasures,
-            (OrderKind::Erase | OrderKind::Release, _) => false,
+            (OrderKind::Erase | OrderKind::Release | OrderKind::Allow, _) => false,
         };
         if fits {
             Ok(())
@@ -226,7 +271,8 @@ impl Loosening {
 /// # Errors
 /// The first thing that is wrong, under its code: `order.unsigned`, `order.statement`, `order.signature`,
 /// `order.namespace`, `order.signer`, `order.revoked`, `order.early`, `order.lapsed`, `order.role`, `order.tenant`,
-/// `order.kind` (another order), `order.future` (signed later than `now`), `order.old` (to erase or to end a hold, and
+/// `order.kind` (another order), `order.future` (signed later than `now`), `order.expired` (a value that passed until
+/// then), `order.old` (to erase or to end a hold, and
 /// signed more than a day ago).
 pub fn check(
     approvers: &Approvers,
@@ -245,8 +291,12 @@ pub fn check(
         RefusalReason::Tenant
     } else if !kinds.contains(&order) {
         RefusalReason::OtherOrder(order.as_str())
-    } else if order != OrderKind::Reinstate && at.plus(VALID_FOR) < now {
+    } else if matches!(order, OrderKind::Erase | OrderKind::Release) && at.plus(VALID_FOR) < now {
         RefusalReason::Old(at)
+    } else if let Some(end) =
+        statement.expires.filter(|end| order == OrderKind::Allow && *end <= now)
+    {
+        RefusalReason::Expired("the exception", end)
     } else if at > now.plus(AHEAD) {
         RefusalReason::Future(at)
     } else {
@@ -265,6 +315,7 @@ mod tests {
             order: OrderKind::Reinstate,
             target: "agent".into(),
             name: "refund-agent".into(),
+            finding: None,
             role: None,
             payloads: BTreeSet::new(),
             request: None,
@@ -272,6 +323,49 @@ mod tests {
             at: Timestamp::from_millis(1_000),
             expires: None,
             previous: Previous { seq: 7, digest: Digest::of(&[b"row"]) },
+        }
+    }
+
+    fn allowing() -> OrderStatement {
+        OrderStatement {
+            order: OrderKind::Allow,
+            target: "tool".into(),
+            name: "repo.write".into(),
+            finding: Some(AllowedFinding {
+                direction: "arguments".into(),
+                kind: "github".into(),
+                mark: Nonce([7; 16]),
+                path: "/content".into(),
+            }),
+            expires: Some(Timestamp::from_millis(9_000)),
+            ..statement()
+        }
+    }
+
+    #[test]
+    fn an_order_lets_one_value_pass_in_one_place_for_ninety_days_at_most() {
+        let change = |change: fn(&mut AllowedFinding)| {
+            let mut all = allowing();
+            all.finding.iter_mut().for_each(change);
+            all
+        };
+        let days = |days: i64| Some(Timestamp::from_millis(1_000 + days * 86_400_000));
+        let longest = OrderStatement { expires: days(90), ..allowing() };
+        assert!(OrderStatement::parse(&longest.bytes()).is_ok());
+        for wrong in [
+            OrderStatement { expires: None, ..allowing() },
+            OrderStatement { expires: days(0), ..allowing() },
+            OrderStatement { expires: days(91), ..allowing() },
+            OrderStatement { finding: None, ..allowing() },
+            OrderStatement { target: "all".into(), name: String::new(), ..allowing() },
+            OrderStatement { name: String::new(), ..allowing() },
+            OrderStatement { role: Some("args".into()), ..allowing() },
+            OrderStatement { finding: allowing().finding, ..statement() },
+            change(|one| one.direction = "both".into()),
+            change(|one| one.kind = String::new()),
+            change(|one| one.path = "content".into()),
+        ] {
+            assert!(OrderStatement::parse(&wrong.bytes()).is_err(), "{wrong:?}");
         }
     }
 
@@ -296,7 +390,7 @@ mod tests {
         };
         let held =
             OrderStatement { order: OrderKind::Release, target: "log".into(), ..statement() };
-        for statement in [statement(), later, run, args, some, held] {
+        for statement in [statement(), later, run, args, some, held, allowing()] {
             let bytes = statement.bytes();
             assert_eq!(OrderStatement::parse(&bytes), Ok(statement));
             let text = String::from_utf8(bytes).unwrap();

@@ -174,6 +174,12 @@ reasons! {
     Future(Timestamp), is "order.future", "it was signed at {0}, later than now";
     /// It is about something that orders are not about.
     Target, is "order.target", "unknown kind of target";
+    /// The gate marks no findings, so none of them can have the mark of the order.
+    NoMarks, is "order.marks",
+        "this gate marks no findings: set `firewall.marks`, and allow the value by the mark of its next refusal";
+    /// More values pass already than a gate keeps.
+    ManyExceptions(usize), is "order.many",
+        "{0} values pass the firewall already: revoke some, or open the class for the tool in `firewall.tools`";
     /// It follows an order that the gate does not know.
     Previous, is "order.previous",
         "the order that the statement names as the newest is unknown to this gate or too old: sign the statement again";

@@ -53,6 +53,80 @@ impl Hit {
     }
 }
 
+/// Every value of this kind in the text at this place. `None`: some of what is found there has no value of
+/// its own: it is in a name, or spread over several texts.
+#[must_use]
+pub fn values(document: &Json, kind: &str, path: &str) -> Option<Vec<String>> {
+    let (mut name, mut is_member, mut value) = (None, false, document);
+    for step in pointer::steps(path) {
+        match value {
+            Json::Object(members) => {
+                let (own, below) = members.get_key_value(&step)?;
+                (name, is_member, value) = (Some(own.as_str()), true, below);
+            }
+            Json::Array(items) => {
+                (is_member, value) = (false, items.get(step.parse::<usize>().ok()?)?);
+            }
+            Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {
+                return None;
+            }
+        }
+    }
+    let (text, is_number) = match value {
+        Json::String(text) => (text.clone(), false),
+        Json::Int(_) | Json::Float(_) => (canonical::text(value), true),
+        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => return None,
+    };
+    let is_named = name
+        .filter(|_| is_member)
+        .is_some_and(|name| look::text(name).spans.iter().any(|span| span.kind == kind));
+    let seen = look::member(name, &text, is_number);
+    let spans: Vec<Range<usize>> =
+        seen.spans.into_iter().filter(|span| span.kind == kind).map(|span| span.range).collect();
+    // WHY without the values: one of them with the beginning of the next text is no other secret.
+    let mut rest = text.clone().into_bytes();
+    for span in &spans {
+        rest.get_mut(span.clone())?.fill(b' ');
+    }
+    let rest = Json::from(String::from_utf8(rest).ok()?);
+    let joints = joined::look(&replaced(document, path, &rest));
+    // WHY the count: of more than those, the places are not known.
+    let is_joined = joints.len() >= FINDINGS_MAX
+        || joints.iter().any(|one| one.kind == kind && one.path == path);
+    if is_named || is_joined || spans.is_empty() {
+        return None;
+    }
+    spans.into_iter().map(|span| text.get(span).map(str::to_owned)).collect()
+}
+
+/// The document with another value in this place.
+fn replaced(document: &Json, path: &str, new: &Json) -> Json {
+    let Some((first, rest)) = path
+        .strip_prefix('/')
+        .map(|path| path.find('/').map_or((path, ""), |at| path.split_at(at)))
+    else {
+        return new.clone();
+    };
+    match document {
+        Json::Object(members) => {
+            let one = |(name, value): (&String, &Json)| {
+                let is_it = pointer::step(name) == first;
+                (name.clone(), if is_it { replaced(value, rest, new) } else { value.clone() })
+            };
+            Json::Object(members.iter().map(one).collect())
+        }
+        Json::Array(items) => {
+            let one = |(i, value): (usize, &Json)| {
+                if i.to_string() == first { replaced(value, rest, new) } else { value.clone() }
+            };
+            Json::Array(items.iter().enumerate().map(one).collect())
+        }
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => {
+            document.clone()
+        }
+    }
+}
+
 /// The value that a JSON pointer names.
 fn at<'j>(document: &'j Json, path: &str) -> Option<&'j Json> {
     pointer::steps(path).try_fold(document, |value, step| match value {
@@ -245,4 +319,41 @@ pub fn strip(value: &Json) -> Option<(Json, u64)> {
 #[must_use]
 pub fn strip_text(text: &str) -> Option<(String, u64)> {
     hygiene::stripped(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::json::Limits;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.as_bytes(), &Limits::ARGUMENTS).unwrap()
+    }
+
+    #[test]
+    fn every_value_of_a_kind_in_one_text_is_named_or_none_is() {
+        let of = |text: &str, path: &str| values(&json(text), "email", path);
+        let some = |all: &[&str]| Some(all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        let text = r#"{"a":{"b/c":["x","to ann@example.com and bo@example.com"]}}"#;
+        assert_eq!(of(text, "/a/b~1c/1"), some(&["ann@example.com", "bo@example.com"]));
+        // Another place, and what is no text.
+        for path in ["/a/b~1c/0", "/a/b~1c/2", "/a/b~1c", "/a", "", "/x"] {
+            assert_eq!(of(text, path), None, "{path}");
+        }
+        // The name of the member has one too: no value covers that.
+        assert_eq!(of(r#"{"ann@example.com":"bo@example.com"}"#, "/ann@example.com"), None);
+    }
+
+    #[test]
+    fn what_begins_in_a_text_and_ends_in_the_next_is_covered_by_no_value_before_it() {
+        let token = |n: u8| {
+            format!("ghp_{}", "b7Qk2Zr9Xw4Lm1Nc8Vd5Ht3Py6Js0Fg2Ra4e".replace('b', &n.to_string()))
+        };
+        let (first, second) = (token(1), token(2));
+        let whole = json(&format!(r#"{{"a":"see {first}","b":"next words"}}"#));
+        assert_eq!(values(&whole, "github", "/a"), Some(vec![first.clone()]));
+        let (head, tail) = second.split_at(20);
+        let split = json(&format!(r#"{{"a":"{first} {head}","b":"{tail}"}}"#));
+        assert_eq!(values(&split, "github", "/a"), None);
+    }
 }

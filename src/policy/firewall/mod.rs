@@ -37,8 +37,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::domain::canonical;
 use crate::domain::facts::Finding;
 use crate::domain::json::Json;
+use crate::domain::pointer;
 
-pub use hit::{FINDINGS_MAX, Hit, is_flood, names_every_secret, scan, strip, strip_text};
+pub use hit::{FINDINGS_MAX, Hit, is_flood, names_every_secret, scan, strip, strip_text, values};
 pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
 pub use own::{OwnRules, RuleError, RuleFile, RuleForm, document_in_force, install, is_own};
 pub use window::{RedactWindow, Unmaskable};
@@ -122,25 +123,39 @@ pub struct Redacted<T> {
 /// letters or bytes that spells one.
 #[must_use]
 pub fn redact(value: &Json, kinds: &[String]) -> Option<Redacted<Json>> {
-    masked(value.clone(), |value, mask| mask.value(None, value), kinds)
+    redact_sparing(value, kinds, &SparedPlaces::new())
+}
+
+/// Kinds and places whose findings stay as they are.
+pub type SparedPlaces = BTreeSet<(String, String)>;
+
+/// As [`redact`], without the findings in these places.
+#[must_use]
+pub fn redact_sparing(
+    value: &Json,
+    kinds: &[String],
+    spared: &SparedPlaces,
+) -> Option<Redacted<Json>> {
+    let once = |value: &Json, mask: &mut Mask<'_>| mask.value(None, value, &mut String::new());
+    masked(value.clone(), once, (kinds, spared))
 }
 
 /// As `redact`, of a text.
 #[must_use]
 pub fn redact_text(text: &str, kinds: &[String]) -> Option<Redacted<String>> {
     let once = |text: &String, mask: &mut Mask<'_>| mask.text(text).unwrap_or_else(|| text.clone());
-    masked(text.to_owned(), once, kinds)
+    masked(text.to_owned(), once, (kinds, &SparedPlaces::new()))
 }
 
 /// WHY more than once: the text around a mask may itself become a finding.
 fn masked<T>(
     first: T,
     once: impl Fn(&T, &mut Mask<'_>) -> T,
-    kinds: &[String],
+    (kinds, spared): (&[String], &SparedPlaces),
 ) -> Option<Redacted<T>> {
     let mut done = Redacted { value: first, masked: 0, unscanned: false };
     for _ in 0..PASSES_MAX {
-        let mut mask = Mask { kinds, masked: 0, unscanned: false };
+        let mut mask = Mask { spared: Some(spared), ..Mask::of(kinds) };
         let value = once(&done.value, &mut mask);
         done.unscanned |= mask.unscanned;
         if mask.masked == 0 {
@@ -155,25 +170,41 @@ fn masked<T>(
 /// One pass over a value.
 struct Mask<'a> {
     kinds: &'a [String],
+    /// Where findings of a kind stay; `None`: nowhere.
+    spared: Option<&'a SparedPlaces>,
     masked: u64,
     unscanned: bool,
 }
 
+impl<'a> Mask<'a> {
+    const fn of(kinds: &'a [String]) -> Self {
+        Self { kinds, spared: None, masked: 0, unscanned: false }
+    }
+}
+
 impl Mask<'_> {
-    fn value(&mut self, name: Option<&str>, value: &Json) -> Json {
+    fn value(&mut self, name: Option<&str>, value: &Json, path: &mut String) -> Json {
         match value {
             Json::String(text) => {
-                let masked = self.spans(text, look::member(name, text, false));
-                masked.map_or_else(|| value.clone(), Json::String)
+                let seen = self.unspared(look::member(name, text, false), path);
+                self.spans(text, seen).map_or_else(|| value.clone(), Json::String)
             }
             Json::Int(_) | Json::Float(_) => {
                 let text = canonical::text(value);
-                let masked = self.spans(&text, look::member(name, &text, true));
-                masked.map_or_else(|| value.clone(), Json::String)
+                let seen = self.unspared(look::member(name, &text, true), path);
+                self.spans(&text, seen).map_or_else(|| value.clone(), Json::String)
             }
             Json::Array(items) => match spelled(items).iter().find_map(|text| self.first(text)) {
                 Some(mask) => Json::String(mask),
-                None => Json::Array(items.iter().map(|item| self.value(name, item)).collect()),
+                None => {
+                    let mut masked = Vec::with_capacity(items.len());
+                    for (i, item) in items.iter().enumerate() {
+                        step(path, &i.to_string(), |path| {
+                            masked.push(self.value(name, item, path));
+                        });
+                    }
+                    Json::Array(masked)
+                }
             },
             Json::Object(members) => {
                 let mut out = BTreeMap::new();
@@ -183,13 +214,22 @@ impl Mask<'_> {
                     while out.contains_key(&masked) {
                         masked.push('+');
                     }
-                    let item = self.value(Some(name), item);
-                    out.insert(masked, item);
+                    step(path, &pointer::step(name), |path| {
+                        out.insert(masked, self.value(Some(name), item, path));
+                    });
                 }
                 Json::Object(out)
             }
             Json::Null | Json::Bool(_) => value.clone(),
         }
+    }
+
+    /// What is to be masked of what the text in this place has.
+    fn unspared(&self, mut seen: look::TextFindings, path: &str) -> look::TextFindings {
+        if let Some(spared) = self.spared.filter(|spared| !spared.is_empty()) {
+            seen.spans.retain(|one| !spared.contains(&(one.kind.to_owned(), path.to_owned())));
+        }
+        seen
     }
 
     /// The text masked; `None` if there is nothing to mask.

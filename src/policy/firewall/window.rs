@@ -162,7 +162,7 @@ impl RedactWindow {
 
     /// The text without these findings, and without those that their masks make.
     fn masks(&mut self, text: &str, seen: look::TextFindings) -> Result<String, Unmaskable> {
-        let mut mask = Mask { kinds: &self.kinds, masked: 0, unscanned: false };
+        let mut mask = Mask::of(&self.kinds);
         let once = mask.spans(text, seen).unwrap_or_else(|| text.to_owned());
         let masked = mask.masked;
         let done = redact_text(&once, &self.kinds).ok_or(Unmaskable::Endless)?;

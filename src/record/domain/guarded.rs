@@ -1,6 +1,7 @@
 //! What the firewall found in a call or in its answer, and what the gate did about it.
 
 use super::closed::closed;
+use super::digest::Digest;
 
 closed! {
     /// What the gate does about a finding, from the mildest to the strictest.
@@ -47,4 +48,23 @@ pub struct GuardFinding {
     pub path: String,
     /// What the gate did about it.
     pub action: GuardAction,
+    /// The number of the signed order that let it pass.
+    pub exception: Option<u64>,
+}
+
+/// A signed order that lets one value pass, as entries name it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SignedException {
+    /// The number of the order.
+    pub order: u64,
+    /// The statement that was signed.
+    pub statement: String,
+    /// The armored signature.
+    pub signature: String,
+    /// The signer's name in the list of approvers.
+    pub subject: String,
+    /// Id of the key that signed it.
+    pub key: String,
+    /// SHA-256 of the list of approvers by which it is valid.
+    pub signers: Digest,
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::closed::closed;
 use crate::domain::digest::Digest;
-use crate::domain::guarded::GuardFinding;
+use crate::domain::guarded::{GuardFinding, SignedException};
 use crate::domain::taint::Label;
 
 use std::time::Duration;
@@ -192,6 +192,8 @@ pub struct Observed {
     pub usage: Option<Usage>,
     /// What the firewall found in the answer, as far as the configuration looks for it.
     pub findings: Vec<GuardFinding>,
+    /// The signed orders that let some of that pass, each once.
+    pub exceptions: Vec<SignedException>,
     /// The labels that the answer brings into its run.
     pub labels: Vec<Label>,
     /// The result of masking, if it was required.

@@ -94,6 +94,12 @@ pub(super) enum SignatureFlaw {
     Used,
     #[error("the hold was placed after the order to lift it was signed")]
     Placed,
+    #[error("a value passed the firewall, and no signed order lets it")]
+    NoException,
+    #[error("a value passed the firewall by an order about another {0}")]
+    ExceptionOf(&'static str),
+    #[error("a value passed the firewall after its order had ended")]
+    ExceptionOver,
 }
 
 impl SignatureFlaw {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use crate::approvals::{break_glass_list, is_verdict, list_of, order_list};
+use crate::approvals::{break_glass_list, exception_lists, is_verdict, list_of, order_list};
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
 use crate::domain::time::Timestamp;
@@ -93,6 +93,10 @@ pub(super) fn check(case: &Case<'_>) -> Result<(), Error> {
             }
             if let Some(digest) = order_list(line).filter(|_| line.is(Kind::ControlApplied)) {
                 approvers.has(&digest, Some(line.entry.ts)).map_err(at)?;
+            }
+            for digest in exception_lists(line) {
+                // A value passes until its order ends, even if the list was replaced since.
+                approvers.has(&digest, None).map_err(at)?;
             }
             if let Some(digest) = break_glass_list(line) {
                 breakers.has(&digest, None).map_err(at)?;

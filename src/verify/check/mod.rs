@@ -16,6 +16,7 @@ pub mod case;
 mod closed;
 mod content;
 mod contradiction;
+mod exceptions;
 mod files;
 mod flaw;
 mod input;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::approvals::known;
 use super::case::Case;
+use super::exceptions::{Decided, excused, has_exceptions};
 use super::flaw::{Bad, Missing, SignatureFlaw};
 use super::log::SKEW_MILLIS;
-use crate::approval::SignedApproval;
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, OrderKind, OrderStatement, check as worth};
+use crate::approval::{Approvers, SignedApproval};
 use crate::approvals::{order, order_list};
 use crate::domain::digest::Digest;
 use crate::domain::id::RunId;
@@ -35,6 +36,10 @@ pub(super) struct Orders {
     expired: usize,
     /// The shortest retention term applied, in seconds.
     shortest: Option<u64>,
+    /// Values that an operator let pass the firewall.
+    allowed: usize,
+    /// Calls and answers in which one passed.
+    excused: usize,
     /// What is missing to check some of it.
     pub missing: Option<Missing>,
 }
@@ -45,6 +50,8 @@ impl std::fmt::Display for Orders {
             (self.reinstated, "stop taken back", "stops taken back"),
             (self.erased, "erasure", "erasures"),
             (self.released, "hold ended", "holds ended"),
+            (self.allowed, "exception of the firewall", "exceptions of the firewall"),
+            (self.excused, "value let past the firewall", "values let past the firewall"),
         ];
         for (count, one, many) in counts.into_iter().filter(|(count, ..)| *count > 0) {
             let what = if count == 1 { one } else { many };
@@ -64,6 +71,11 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
     for slice in &case.slices {
         for line in slice.selected().filter(|line| line.is(Kind::ControlApplied)) {
             orders.take(line, reinstated(case, (line, slice.origin())))?;
+        }
+        let decided = Decided::of(slice.selected());
+        for line in slice.selected().filter(|line| has_exceptions(line)) {
+            let place = (line, slice.origin());
+            orders.take(line, excused(case, place, &decided))?;
         }
     }
     let Some(fleet) = &case.fleet else { return Ok(orders) };
@@ -93,13 +105,15 @@ pub(super) fn check(case: &Case<'_>) -> Result<Orders, SignatureFlaw> {
 }
 
 /// The action of one entry.
-enum OrderAction {
+pub(super) enum OrderAction {
     Nothing,
     Reinstated,
     Erased,
     /// Expired after at least these seconds.
     Expired(u64),
     Released,
+    Allowed,
+    Excused,
 }
 
 impl Orders {
@@ -118,6 +132,8 @@ impl Orders {
                 &mut self.expired
             }
             Ok(OrderAction::Released) => &mut self.released,
+            Ok(OrderAction::Allowed) => &mut self.allowed,
+            Ok(OrderAction::Excused) => &mut self.excused,
             Err(Bad::Invalid(flaw)) => {
                 return Err(SignatureFlaw::Entry(kind(), seq, Box::new(flaw)));
             }
@@ -135,6 +151,12 @@ fn invalid<T>(flaw: SignatureFlaw) -> Result<T, Bad> {
     Err(Bad::Invalid(flaw))
 }
 
+/// A list of approvers that an entry of this chain names, if the verifier trusts it.
+pub(super) fn trusted_list(case: &Case<'_>, digest: &Digest) -> Result<Approvers, Bad> {
+    let trust = case.trust;
+    known(case, (Purpose::Order, digest), (&trust.approvers, &trust.approver_keys))
+}
+
 /// The order of an entry, if its signature is valid and the entry describes it correctly.
 fn ordered(
     case: &Case<'_>,
@@ -146,8 +168,7 @@ fn ordered(
     let (statement, signature) = (recorded.statement.to_owned(), signature.to_owned());
     let signed = SignedApproval { statement, signature };
     let digest = order_list(line).ok_or(SignatureFlaw::NoList)?;
-    let trust = case.trust;
-    let list = known(case, (Purpose::Order, &digest), (&trust.approvers, &trust.approver_keys))?;
+    let list = trusted_list(case, &digest)?;
     let tenant = log.split('/').nth(1).unwrap_or_default();
     // The gate writes the entry a moment after it checked the order.
     let ts = line.entry.ts;
@@ -169,16 +190,27 @@ fn ordered(
     Ok(found)
 }
 
-/// Whether an operator ended a stop that a gate ended.
+/// Whether an operator ended a stop that a gate ended, or let a value pass that a gate lets pass.
 fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderAction, Bad> {
     let applied = line.get::<ControlApplied>();
-    let Some(applied) = applied.filter(|applied| applied.action == Action::Reinstate) else {
+    let kind_of = |applied: &&ControlApplied| match applied.action {
+        Action::Reinstate => Some((OrderKind::Reinstate, OrderAction::Reinstated)),
+        Action::Allow => Some((OrderKind::Allow, OrderAction::Allowed)),
+        Action::Suspend
+        | Action::Revoke
+        | Action::Kill
+        | Action::Disallow
+        | Action::BreakGlass
+        | Action::Note => None,
+    };
+    let found = applied.and_then(|applied| Some((applied, kind_of(&applied)?)));
+    let Some((applied, (kind, action))) = found else {
         return match order(line) {
             None => Ok(OrderAction::Nothing),
             Some(_) => invalid(SignatureFlaw::Idle),
         };
     };
-    let found = ordered(case, (line, log), OrderKind::Reinstate)?;
+    let found = ordered(case, (line, log), kind)?;
     let statement = found.statement();
     let target = (statement.target.as_str(), statement.name.as_str());
     let same = (applied.target.as_str(), applied.name.as_str()) == target;
@@ -186,7 +218,7 @@ fn reinstated(case: &Case<'_>, (line, log): (&EntryLine, &str)) -> Result<OrderA
         return invalid(SignatureFlaw::Target);
     }
     if applied.after.map(Int::get) == Some(statement.previous.seq) {
-        Ok(OrderAction::Reinstated)
+        Ok(action)
     } else {
         invalid(SignatureFlaw::After)
     }

@@ -260,6 +260,42 @@ replies! {
         review: Option<GlassReview>,
     }
 
+    /// One value that passes the firewall by a signed order.
+    FindingException {
+        /// The number of the order.
+        seq: u64,
+        /// When it was ordered.
+        at: String,
+        /// Who sent it.
+        subject: String,
+        /// The tool.
+        tool: String,
+        /// `arguments`, `results` or `prompts`.
+        direction: String,
+        /// What the firewall takes it for.
+        kind: String,
+        /// JSON pointer of the text with it.
+        path: String,
+        /// Its keyed mark.
+        mark: String,
+        /// Why.
+        reason: String,
+        /// When it ends by itself.
+        expires: String,
+        /// `in force`, `over`, `revoked`, `not applied` (no gate has answered) or `refused`.
+        state: String,
+        /// Number of gates that applied it.
+        gates: usize,
+    }
+
+    /// The values that pass the firewall by a signed order.
+    FindingExceptions {
+        /// Those, newest first.
+        exceptions: Vec<FindingException>,
+        /// Whether there are more than are listed.
+        more: bool,
+    }
+
     /// Break-glass statements.
     BreakGlass {
         /// Whether signers are configured.

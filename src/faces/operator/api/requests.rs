@@ -217,6 +217,12 @@ inputs! {
         reason: String,
     }
 
+    /// Ends an exception of the firewall.
+    ExceptionEnd {
+        /// Why; it is recorded in the ledger.
+        reason: String,
+    }
+
     /// A statement and one signature over it.
     SignedStatement {
         /// The bytes that were signed, as text.

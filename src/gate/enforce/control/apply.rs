@@ -214,6 +214,7 @@ impl Road {
                     road.control.report(row.seq, done).await;
                 });
             }
+            Some(Order::EndException { order }) => self.end_exception_row(&row, *order),
             Some(Order::ApproverStatement { .. } | Order::Modify { .. }) => {
                 self.tasks.spawn(async move {
                     // For a call of another gate the report stays empty.
@@ -248,6 +249,7 @@ impl Road {
             | Order::CloseBreakGlass { .. }
             | Order::ReviewBreakGlass { .. }
             | Order::ClearTaint { .. }
+            | Order::EndException { .. }
             | Order::Propose { .. }
             | Order::Publish { .. }
             | Order::Activate { .. } => None,

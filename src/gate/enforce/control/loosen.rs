@@ -1,5 +1,5 @@
-//! Orders that take back a stop: an operator signs them, and this gate records them before it
-//! obeys.
+//! Orders that take back a stop or let a value pass: an operator signs them, and this gate records them
+//! before it obeys.
 //!
 //! A row in the list proves nothing by itself: any process with write access to the list can write
 //! any row.
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::Control;
 use super::apply::{refused, reporting};
 use crate::approval::approvers::Purpose;
-use crate::approval::order::{Loosening, Previous};
+use crate::approval::order::{Loosening, OrderKind, Previous};
 use crate::approval::{ApprovalRefusal, RefusalReason, SignedApproval};
 use crate::control::{Action, Row, Target};
 use crate::domain::digest::Digest;
@@ -21,8 +21,8 @@ use crate::domain::time::Timestamp;
 use crate::enforce::Road;
 use crate::enforce::approve::Readying;
 use crate::ledger::drafts::DraftWithPayloads;
-use crate::record::control::{ControlApplied, ControlRefused};
-use crate::record::{Draft, TaggedDigest, Text};
+use crate::record::control::{ControlApplied, ControlRefused, TargetKind};
+use crate::record::{self, Draft, TaggedDigest, Text};
 
 /// How old a signed order may be and still end a suspension that the gate itself imposed.
 const FORGIVES_WITHIN: Duration = Duration::from_secs(15 * 60);
@@ -109,7 +109,7 @@ impl Control {
     async fn refuse_row(&self, row: &Row, signed: &SignedApproval, why: &ApprovalRefusal) {
         let (detail, message) = (why.code(), why.why.to_string());
         self.metrics.order_refused();
-        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED an order to reinstate a target");
+        tracing::error!(order = row.seq, subject = %row.given.subject, %detail, %message, "REFUSED an order to loosen");
         let entry = DraftWithPayloads::bare(Draft::of(ControlRefused {
             auth: Text::clip(&row.given.auth, 64),
             code: detail.into(),
@@ -124,33 +124,53 @@ impl Control {
     }
 }
 
+/// `data` of `control.applied` for a signed order.
+pub(super) fn by_order(
+    row: &Row,
+    order: &Loosening,
+    (action, about): (record::control::Action, (TargetKind, &str)),
+) -> ControlApplied {
+    let by = order.by();
+    ControlApplied {
+        subject: Some(by.subject.as_str().into()),
+        auth: Some("ssh".into()),
+        key: Some(by.key.as_str().into()),
+        signers: Some(TaggedDigest(*order.signers())),
+        statement: Some(order.signed().statement.as_str().into()),
+        signature: Some(order.signed().signature.as_str().into()),
+        after: Some(order.statement().previous.seq.into()),
+        row: Some(TaggedDigest(row.digest)),
+        ..ControlApplied::idle(row.seq, action, about)
+    }
+}
+
 impl Road {
-    /// Obeys an order to take back a stop once it is recorded; otherwise records its refusal.
+    /// Obeys an order to take back a stop, or to let a value pass, once it is recorded; otherwise records its
+    /// refusal.
     pub(super) async fn loosen_row(self: &Arc<Self>, row: &Row, signed: &SignedApproval) {
         let loosening = match self.holds.releaser() {
             Ok(releaser) => self.control.loosening(&*releaser, row, signed).await,
             Err(none) => Err(none),
         };
-        let (order, target) = match loosening {
+        let allowed = loosening.and_then(|(order, target)| {
+            self.may_allow(&order)?;
+            Ok((order, target))
+        });
+        let (order, target) = match allowed {
             Ok(order) => order,
             Err(why) => return self.control.refuse_row(row, signed, &why).await,
         };
+        if order.statement().order == OrderKind::Allow {
+            return self.allow(row, &order, &target).await;
+        }
         let unknown = self.unknown(&target);
         let statement = order.statement();
         let by = order.by();
         let name = target.name();
         let about = (target.recorded(), name.as_str());
         let applied = ControlApplied {
-            subject: Some(by.subject.as_str().into()),
-            auth: Some("ssh".into()),
-            key: Some(by.key.as_str().into()),
-            signers: Some(TaggedDigest(*order.signers())),
-            statement: Some(order.signed().statement.as_str().into()),
-            signature: Some(order.signed().signature.as_str().into()),
-            after: Some(statement.previous.seq.into()),
-            row: Some(TaggedDigest(row.digest)),
             expires: statement.expires,
-            ..ControlApplied::idle(row.seq, Action::Reinstate.into(), about)
+            ..by_order(row, &order, (Action::Reinstate.into(), about))
         };
         tracing::warn!(order = row.seq, subject = %by.subject, kind = target.kind(), %name, "an operator reinstated a target");
         let entry = DraftWithPayloads::bare(Draft::of(applied.clone()));

@@ -30,6 +30,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::tool::Cancel;
 use break_glass::BreakGlassOrders;
 pub use break_glass::Breaker;
+use exceptions::FindingExceptions;
 use file::SwitchFile;
 use loosen::Release;
 pub use loosen::Releaser;
@@ -40,6 +41,7 @@ pub use watch::{Backlog, Follow, StateReporter};
 
 mod apply;
 mod break_glass;
+mod exceptions;
 mod file;
 mod known;
 mod loosen;
@@ -70,6 +72,7 @@ pub struct Control {
     commands: Commands,
     pub(super) break_glass: BreakGlassOrders,
     release: Release,
+    exceptions: FindingExceptions,
     file: Option<SwitchFile>,
     /// When the last successful read of the list began (monotonic). `None` before the first.
     read: Mutex<Option<Duration>>,
@@ -99,6 +102,7 @@ impl Control {
             commands: parts.commands.clone(),
             break_glass: BreakGlassOrders::new(parts),
             release: Release::default(),
+            exceptions: FindingExceptions::default(),
             file: settings.switch_file.clone().map(SwitchFile::at),
             read: Mutex::new(None),
             progress: Mutex::default(),
@@ -162,6 +166,7 @@ impl Control {
         let file = self.file.as_ref();
         notes.extend(file.and_then(|file| file.note(self.clock.monotonic())));
         notes.extend(self.break_glass.notes());
+        notes.extend(self.exceptions.notes(self.clock.now()));
         notes
     }
 }

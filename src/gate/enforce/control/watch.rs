@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
+use super::exceptions::RecordedExceptions;
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
@@ -131,7 +132,7 @@ impl Control {
         let shown = orders.shown().await?;
         shown.iter().for_each(|gate| self.break_glass.saw(gate.at));
         let before = shown.into_iter().find(|gate| gate.origin == follow.origin);
-        let (mut switches, mut recorded) = self.recorded_stops().await?;
+        let (mut switches, mut recorded, exceptions) = self.recorded_stops().await?;
         self.compare(follow, &mut recorded).await?;
         let mut progress = Progress::default();
         let (mut obeyed, mut unseen, mut last) = (Vec::new(), Vec::new(), None);
@@ -149,6 +150,7 @@ impl Control {
                     switches.stop(&row, *action, target);
                 }
                 self.break_glass.remember_stop(&row);
+                self.exceptions.saw(&row, exceptions.has(&row));
                 // WHY: a new gate too must record a break-glass order itself before the order opens
                 // anything.
                 let new =
@@ -189,10 +191,13 @@ impl Control {
         Ok(Backlog(due))
     }
 
-    /// The stops in this gate's own ledger, and the rows they come from.
-    async fn recorded_stops(&self) -> Result<(Switches, RecordedRows), StoreError> {
+    /// The stops and exceptions in this gate's own ledger, and the rows they come from.
+    async fn recorded_stops(
+        &self,
+    ) -> Result<(Switches, RecordedRows, RecordedExceptions), StoreError> {
         let unread = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
         let (mut switches, mut recorded) = (Switches::default(), RecordedRows::default());
+        let mut exceptions = RecordedExceptions::default();
         for applied in self.ledger.applied_orders().await.map_err(unread)? {
             let seq = applied.seq.get();
             match applied.row {
@@ -203,8 +208,9 @@ impl Control {
             let statement = applied.statement.as_deref();
             statement.map(|statement| self.release.uses(statement, seq));
             switches.take_up(&applied);
+            exceptions.take_up(&applied);
         }
-        Ok((switches, recorded))
+        Ok((switches, recorded, exceptions))
     }
 
     /// Checks that the list still has the recorded row. If the list was changed since, the change
@@ -235,10 +241,13 @@ impl Control {
         let Some(last) = last else { return Ok(()) };
         let unsure = |e: crate::ledger::Error| StoreError::Unavailable(e.to_string());
         let mut standing = switches.standing(self.clock.now());
+        let mut exceptions = Some(self.exceptions.standing(self.clock.now()));
         loop {
             let rest = standing.split_off(standing.len().min(STANDING_MAX));
             let entry = DraftWithPayloads::bare(Draft::of(ControlApplied {
                 row: Some(TaggedDigest(last.digest)),
+                // Once, however many entries the stops need.
+                exceptions: exceptions.take().map(|all| all.into_iter().map(Into::into).collect()),
                 standing: Some(standing.into_iter().collect()),
                 ..ControlApplied::idle(
                     last.seq,
@@ -266,6 +275,7 @@ impl Road {
     /// previous process are known, and before any call is taken.
     pub(in crate::enforce) async fn catch_up(self: &Arc<Self>, Backlog(due): Backlog) {
         self.control.break_glass.reopen();
+        self.reopen_exceptions().await;
         self.release_held();
         // All at once: otherwise a later row could count as obeyed before it is.
         due.iter().for_each(|row| self.control.progress.lock().begin(row.seq));

@@ -5,6 +5,7 @@
 //! configuration is the floor: a policy may only be stricter. Known credentials of the gate are not
 //! part of it: they are searched for first, always, and nothing configures that (`scrub`).
 
+mod excuse;
 mod release;
 mod screen;
 #[cfg(test)]
@@ -19,11 +20,13 @@ pub(super) use screen::{
 };
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::Json;
 use crate::domain::pointer;
 use crate::firewall::{self, Class, Hit, How};
+use crate::judge::exceptions::FindingException;
 use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, without_secrets};
 
 /// What the configuration says about findings, for all tools and for single ones.
@@ -67,6 +70,8 @@ impl Guard {
 struct HitAction<'a> {
     hit: &'a Hit,
     action: GuardAction,
+    /// The signed orders by which it passes.
+    excused: Vec<Arc<FindingException>>,
 }
 
 /// The findings that are looked for in this direction, each with what happens to it.
@@ -87,7 +92,7 @@ fn judged<'a>(guard: &ToolGuard, direction: Direction, hits: &'a [Hit]) -> Vec<H
             | GuardAction::Redact
             | GuardAction::Block => action,
         };
-        HitAction { hit, action }
+        HitAction { hit, action, excused: Vec::new() }
     });
     all.filter(|one| one.action != GuardAction::Off).collect()
 }
@@ -96,13 +101,16 @@ fn judged<'a>(guard: &ToolGuard, direction: Direction, hits: &'a [Hit]) -> Vec<H
 fn finding(one: &HitAction<'_>, (marks, document): (&FindingMarks, &Json)) -> GuardFinding {
     // WHY no place of personal data: an entry is never redacted, and a bundle that hides a member hides its name.
     let is_personal = one.hit.class == Class::Personal;
+    let order = one.excused.first();
     GuardFinding {
         kind: one.hit.kind,
         class: one.hit.class.as_str(),
         confidence: one.hit.confidence.as_str(),
-        mark: marks.of(one.hit, document),
+        // Of several values in one text, an order names the first.
+        mark: order.map_or_else(|| marks.of(one.hit, document), |order| Some(order.finding.mark.0)),
         path: if is_personal { String::new() } else { place(&one.hit.path) },
         action: one.action,
+        exception: order.map(|order| order.signed.order),
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::excuse::{self, Excuses};
 use super::{HitAction, finding, in_words, judged, masks};
 use crate::domain::canonical;
 use crate::domain::effect::ToolKind;
@@ -12,6 +14,7 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
 use crate::domain::taint::Label;
 use crate::firewall::{self, Class, Hit};
+use crate::judge::exceptions::{CallExceptions, FindingException};
 use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::Permit;
@@ -28,12 +31,14 @@ pub(in crate::tool) fn release(
     (took, attempts): (Duration, u32),
 ) -> ClearedOutcome {
     let screening = permit.prepared().screening();
-    let mut floor = Floor::of(&screening.guard, permit.has_left()).marking(&screening.marks);
+    let mut floor = Floor::of(&screening.guard, permit.has_left())
+        .marking(&screening.marks)
+        .excusing(&screening.exceptions, permit.prepared().call().tool().as_str());
     // A panic while limiting a result that exists: what may be released is unknown.
     let limited = AssertUnwindSafe(|| limit::apply(permit, &mut floor, unmasked));
     let outcome =
         catch_unwind(limited).unwrap_or_else(|_| Outcome::Unknown { cause: "panic".into() });
-    let Floor { findings, masked, withholds, .. } = floor;
+    let Floor { findings, masked, withholds, used, .. } = floor;
     let labels = labels(permit, &outcome, &findings);
     permit.observe(|seen| {
         seen.labels = labels;
@@ -42,6 +47,7 @@ pub(in crate::tool) fn release(
             done.masked = done.masked.saturating_add(masked);
         }
         seen.findings = findings;
+        seen.exceptions = excuse::signed(&used);
     });
     ClearedOutcome::of(Ended { outcome, took, attempts }, withholds)
 }
@@ -50,6 +56,10 @@ pub(in crate::tool) fn release(
 pub(in crate::tool) struct Floor {
     guard: ToolGuard,
     marks: FindingMarks,
+    exceptions: CallExceptions,
+    tool: String,
+    /// The orders by which something of it passes.
+    used: Vec<Arc<FindingException>>,
     /// A part of the answer left while the call ran: what left is what is recorded.
     has_left: bool,
     findings: Vec<GuardFinding>,
@@ -61,12 +71,27 @@ pub(in crate::tool) struct Floor {
 impl Floor {
     pub fn of(guard: &ToolGuard, has_left: bool) -> Self {
         let marks = FindingMarks::default();
-        Self { guard: *guard, marks, has_left, findings: Vec::new(), masked: 0, withholds: false }
+        Self {
+            guard: *guard,
+            marks,
+            exceptions: CallExceptions::default(),
+            tool: String::new(),
+            used: Vec::new(),
+            has_left,
+            findings: Vec::new(),
+            masked: 0,
+            withholds: false,
+        }
     }
 
     /// The same, with marks of what is found.
     pub fn marking(self, marks: &FindingMarks) -> Self {
         Self { marks: marks.clone(), ..self }
+    }
+
+    /// The same, with the orders by which values of this tool pass.
+    pub fn excusing(self, exceptions: &CallExceptions, tool: &str) -> Self {
+        Self { exceptions: Arc::clone(exceptions), tool: tool.to_owned(), ..self }
     }
 
     /// The bytes of an answer as they may be released. A clean answer keeps its bytes.
@@ -86,19 +111,22 @@ impl Floor {
     /// An answer that is searched as what it says.
     fn value(&mut self, json: Vec<u8>, value: Json) -> Result<Vec<u8>, KeptBack> {
         let hits = firewall::scan(&value);
-        let all = self.judge(&hits);
+        let all = self.judge_in(&hits, &value);
         if all.is_empty() {
             return Ok(json);
         }
         self.keep(&all, &value);
         if let Some(one) = all.iter().find(|one| one.action == GuardAction::Block) {
-            return Err(kept_back(one));
+            return Err(self.kept_back(one, &value));
         }
+        self.used = excuse::used(&all);
+        let spared = excuse::spared(&all);
         let kinds = masks(&all);
         let mut released = value;
         let mut changed = false;
         if let Some(first) = all.iter().find(|one| one.action == GuardAction::Redact) {
-            let done = firewall::redact(&released, &kinds).ok_or_else(|| kept_back(first))?;
+            let done = firewall::redact_sparing(&released, &kinds, &spared);
+            let done = done.ok_or_else(|| kept_back(first))?;
             self.masked = self.masked.saturating_add(done.masked);
             (released, changed) = (done.value, true);
         }
@@ -114,7 +142,7 @@ impl Floor {
         }
         // WHY again: a mask is exact, or nothing is released.
         let left = firewall::scan(&released);
-        let still = self.judge(&left);
+        let still = self.judge_in(&left, &released);
         if let Some(one) = still.iter().find(|one| one.action >= GuardAction::Redact) {
             return Err(kept_back(one));
         }
@@ -155,6 +183,7 @@ impl Floor {
             mark: None,
             path: String::new(),
             action,
+            exception: None,
         });
         if !blocks {
             return Ok(json);
@@ -195,6 +224,24 @@ impl Floor {
             all.iter_mut().for_each(|one| one.action = one.action.min(GuardAction::Warn));
         }
         all
+    }
+
+    /// The same of a document with places, where values pass by order.
+    fn judge_in<'a>(&self, found: &'a [Hit], document: &Json) -> Vec<HitAction<'a>> {
+        let mut all = self.judge(found);
+        let Self { marks, exceptions, .. } = self;
+        Excuses { direction: Direction::Results, marks, exceptions }.apply(&mut all, document);
+        all
+    }
+
+    /// The same as [`kept_back`], with how a person lets the value pass.
+    fn kept_back(&self, one: &HitAction<'_>, document: &Json) -> KeptBack {
+        let Self { marks, exceptions, tool, .. } = self;
+        let excuses = Excuses { direction: Direction::Results, marks, exceptions };
+        let (class, message) = kept_back(one);
+        let way = excuses.way(one, document, tool);
+        let way = way.map(|way| format!("; an operator allows this one value with {way}"));
+        (class, message + &way.unwrap_or_default())
     }
 
     fn keep(&mut self, all: &[HitAction<'_>], document: &Json) {

@@ -1,7 +1,9 @@
 //! The way in: every call is screened before it is prepared, whatever its tool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
+use super::excuse::{self, Excuses};
 use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masks};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::canonical;
@@ -13,9 +15,11 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::firewall::{self, Class, Confidence, Hit, How};
 use crate::judge::conversation::ModelArgs;
+use crate::judge::exceptions::CallExceptions;
 use crate::judge::guarding::{
-    Direction, FindingMarks, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
+    Direction, MaskedViews, Screening, ToolGuard, secret_kinds, without_secrets,
 };
+use crate::record::conversation;
 use crate::tool::Toolbox;
 
 /// The rule of every refusal of the guard.
@@ -41,8 +45,14 @@ impl Screened {
 }
 
 /// Searches a call: for the credentials of this gate, and then for what the configuration looks for.
-/// `model`: the messages of a call to a model, as its run knows them.
-pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Screened {
+/// `model`: the messages of a call to a model, as its run knows them. `exceptions`: the signed orders about
+/// its tool.
+pub fn screen(
+    toolbox: &Toolbox,
+    call: ToolCall,
+    model: Option<ModelArgs>,
+    exceptions: &CallExceptions,
+) -> Screened {
     // Searched even if the tool does not exist, because a refused call is stored too.
     let searched_for = toolbox.scrub().searched_for();
     let is_clean =
@@ -52,10 +62,9 @@ pub fn screen(toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Sc
         model.clean_of.get_or_init(|| searched_for);
     }
     let (guard, direction) = rules(toolbox, &call);
-    let marks = toolbox.guard().marks();
-    let searched = catch_unwind(AssertUnwindSafe(|| {
-        searched((&guard, marks), direction, &call, model.as_ref())
-    }));
+    let excuses = Excuses { direction, marks: toolbox.guard().marks(), exceptions };
+    let searched =
+        catch_unwind(AssertUnwindSafe(|| searched((&guard, excuses), &call, model.as_ref())));
     let (masked, mut screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
     if alarm.is_some() {
         // A member may be named like the credential, in letters that no pattern of ours has: no place is recorded.
@@ -80,13 +89,18 @@ fn rules(toolbox: &Toolbox, call: &ToolCall) -> (ToolGuard, Direction) {
 /// The canonical arguments with which a call is judged, if they are masked: a repeated request is
 /// compared by these.
 #[must_use]
-pub fn as_judged(toolbox: &Toolbox, call: &ToolCall) -> Option<Vec<u8>> {
+pub fn as_judged(
+    toolbox: &Toolbox,
+    call: &ToolCall,
+    exceptions: &CallExceptions,
+) -> Option<Vec<u8>> {
     let (guard, direction) = rules(toolbox, call);
     // What may be none is masked by `low`, where sure ones are blocked.
     if !guard.actions(direction).masks() && guard.low != GuardAction::Redact {
         return None;
     }
-    let (masked, _) = searched((&guard, &FindingMarks::default()), direction, call, None);
+    let excuses = Excuses { direction, marks: toolbox.guard().marks(), exceptions };
+    let (masked, _) = searched((&guard, excuses), call, None);
     masked.map(|args| canonical::bytes(&args))
 }
 
@@ -99,24 +113,29 @@ fn unavailable(guard: ToolGuard) -> Screening {
 
 /// The masked arguments, if they are masked, and what was found.
 fn searched(
-    (guard, marks): (&ToolGuard, &FindingMarks),
-    direction: Direction,
+    (guard, excuses): (&ToolGuard, Excuses<'_>),
     call: &ToolCall,
     model: Option<&ModelArgs>,
 ) -> (Option<Json>, Screening) {
-    let mut nothing = Screening { guard: *guard, marks: marks.clone(), ..Screening::default() };
+    let direction = excuses.direction;
+    let mut nothing = nothing(guard, excuses);
     if guard.actions(direction).is_off() {
         return (None, nothing);
     }
     let args = call.args();
-    let mut hits = match model {
+    let hits = match model {
         // Their places are those of the conversation, whatever its request writes of it.
         Some(model) => model.hits.iter().cloned().map(Hit::elsewhere).collect(),
         None => firewall::scan(args),
     };
     let seen = model.is_none().then(|| firewall::findings_of(&hits));
-    hits.extend(of_headers(call));
+    let headers = of_headers(call);
     let mut all = judged(guard, direction, &hits);
+    let conversation = model.filter(|_| all.iter().any(is_stopped)).map(|_| normalized(args));
+    let document = conversation.as_ref().unwrap_or(args);
+    excuses.apply(&mut all, document);
+    // A header has no place that an order names.
+    all.extend(judged(guard, direction, &headers));
     if all.is_empty() {
         nothing.seen = seen;
         return (None, nothing);
@@ -134,7 +153,7 @@ fn searched(
     let masked = match kinds.is_empty() {
         true => None,
         false => {
-            let masked = if is_maskable { masked(guard, args, &kinds) } else { None };
+            let masked = if is_maskable { masked((guard, excuses), args, &all) } else { None };
             if masked.is_none() {
                 let masks = all.iter_mut().filter(|one| one.action == GuardAction::Redact);
                 masks.for_each(|one| one.action = GuardAction::Block);
@@ -142,18 +161,39 @@ fn searched(
             masked
         }
     };
-    let mut screening = screening((guard, marks), direction, (call, model), &all);
+    let mut screening = screening((guard, excuses), (call, model, document), &all);
     let masked = masked.filter(|_| screening.refusal.is_none());
     screening.seen = seen.filter(|_| masked.is_none());
     (masked, screening)
 }
 
-/// The arguments with every finding of these kinds masked; `None` if something of them would be left, or
-/// a member would have another name.
-fn masked(guard: &ToolGuard, args: &Json, kinds: &[String]) -> Option<Json> {
-    let done = firewall::redact(args, kinds)?.value;
+/// The screening of a call in which nothing was found.
+fn nothing(guard: &ToolGuard, excuses: Excuses<'_>) -> Screening {
+    let (marks, exceptions) = (excuses.marks.clone(), Arc::clone(excuses.exceptions));
+    Screening { guard: *guard, marks, exceptions, ..Screening::default() }
+}
+
+fn is_stopped(one: &HitAction<'_>) -> bool {
+    one.action > GuardAction::Warn
+}
+
+/// The arguments of a call to a model with its messages in the form whose places findings name.
+fn normalized(args: &Json) -> Json {
+    let all = conversation::messages(args).unwrap_or_default();
+    conversation::with_messages(args, all.iter().map(conversation::normal).collect())
+}
+
+/// The arguments with every finding masked whose kind is; `None` if something of them would be left, or
+/// a member would have another name. What passes by order stays.
+fn masked(
+    (guard, excuses): (&ToolGuard, Excuses<'_>),
+    args: &Json,
+    all: &[HitAction<'_>],
+) -> Option<Json> {
+    let done = firewall::redact_sparing(args, &masks(all), &excuse::spared(all))?.value;
     let left = firewall::scan(&done);
-    let left = judged(guard, Direction::Arguments, &left);
+    let mut left = judged(guard, Direction::Arguments, &left);
+    excuses.apply(&mut left, &done);
     let is_exact = left.iter().all(|one| one.action < GuardAction::Redact);
     (is_exact && same_names(args, &done)).then_some(done)
 }
@@ -179,14 +219,16 @@ fn same_names(one: &Json, other: &Json) -> bool {
 }
 
 fn screening(
-    (guard, marks): (&ToolGuard, &FindingMarks),
-    direction: Direction,
-    (call, model): (&ToolCall, Option<&ModelArgs>),
+    (guard, excuses): (&ToolGuard, Excuses<'_>),
+    (call, model, document): (&ToolCall, Option<&ModelArgs>, &Json),
     all: &[HitAction<'_>],
 ) -> Screening {
+    let direction = excuses.direction;
     let mut blocked = all.iter().filter(|one| one.action == GuardAction::Block);
     let first = blocked.clone().min_by_key(|one| one.hit.class);
-    let refusal = first.map(|one| because(call, direction, one));
+    let tool = call.tool().as_str();
+    let refusal =
+        first.map(|one| because(call, direction, (one, excuses.way(one, document, tool))));
     // What is masked is no longer there.
     let has_secret =
         all.iter().any(|one| one.hit.class == Class::Secret && one.action != GuardAction::Redact);
@@ -198,35 +240,43 @@ fn screening(
         (false, false, false) => None,
     };
     let mut screening = Screening {
-        guard: *guard,
-        marks: marks.clone(),
-        findings: all.iter().map(|one| finding(one, (marks, call.args()))).collect(),
+        used: excuse::used(all),
+        findings: all.iter().map(|one| finding(one, (excuses.marks, call.args()))).collect(),
         withheld,
         masked: all.iter().any(|one| one.action == GuardAction::Redact) && refusal.is_none(),
         refusal,
-        views: None,
-        seen: None,
+        ..nothing(guard, excuses)
     };
     if has_secret && screening.refusal.is_none() {
         screening.views = views(call, model);
         if screening.views.is_none() {
             let first = all.iter().find(|one| one.hit.class == Class::Secret);
-            screening.refusal = first.map(|one| because(call, direction, one));
+            screening.refusal = first.map(|one| because(call, direction, (one, None)));
         }
     }
     screening
 }
 
-/// Why the call is refused, and what to do next.
-fn because(call: &ToolCall, direction: Direction, one: &HitAction<'_>) -> LayerReason {
+/// Why the call is refused, and what to do next. `way`: how a person lets this one value pass.
+fn because(
+    call: &ToolCall,
+    direction: Direction,
+    (one, way): (&HitAction<'_>, Option<String>),
+) -> LayerReason {
     let (class, tool) = (one.hit.class, call.tool());
     let next = match class {
         Class::Unscanned => "make the call smaller".to_owned(),
         Class::Secret | Class::Personal | Class::Injection | Class::Unicode => {
             let (direction, class) = (direction.as_str(), class.as_str());
-            format!(
-                "leave it out; where it has to pass, an operator allows it with `firewall.tools.{tool}.{direction}.{class}: warn`"
-            )
+            let rule = format!("`firewall.tools.{tool}.{direction}.{class}: warn`");
+            match way {
+                None => {
+                    format!("leave it out; where it has to pass, an operator allows it with {rule}")
+                }
+                Some(way) => format!(
+                    "leave it out; where it has to pass, an operator allows this one value with {way}, or all of them with {rule}"
+                ),
+            }
         }
     };
     let message = format!("the call holds {}: {next}", in_words(one));
@@ -281,15 +331,25 @@ pub(in crate::tool) fn of_effect(
             && hit.how != How::Joined
             && is_of_binding(effect, &hit.path, call.args())
     };
-    let of_effect = hits.into_iter().filter(|hit| !is_constant(hit));
+    let is_secret = |hit: &Hit| hit.class == Class::Secret;
+    let of_effect: Vec<Hit> =
+        hits.into_iter().filter(|hit| is_secret(hit) && !is_constant(hit)).collect();
     let of_body = composed.map(firewall::scan).unwrap_or_default();
-    let of_body = of_body.into_iter().filter(|hit| !is_of_template(composed, hit, call.args()));
-    let hits: Vec<Hit> = of_effect
-        .chain(of_body.map(Hit::elsewhere))
-        .filter(|hit| hit.class == Class::Secret)
-        .collect();
+    let of_body = of_body
+        .into_iter()
+        .filter(|hit| is_secret(hit) && !is_of_template(composed, hit, call.args()));
+    let of_body: Vec<Hit> = of_body.map(Hit::elsewhere).collect();
     let direction = Direction::Arguments;
-    let mut all = judged(&screening.guard, direction, &hits);
+    // What passes in the arguments passes here too.
+    let exceptions = screening.used.iter().cloned().collect();
+    let excuses = Excuses { direction, marks: &screening.marks, exceptions: &exceptions };
+    let mut all = judged(&screening.guard, direction, &of_effect);
+    excuses.apply_decoded(&mut all, &decoded);
+    let mut rest = judged(&screening.guard, direction, &of_body);
+    if let Some(body) = composed {
+        excuses.apply_decoded(&mut rest, body);
+    }
+    all.append(&mut rest);
     for one in &mut all {
         if one.action == GuardAction::Redact {
             one.action = GuardAction::Block;
@@ -307,7 +367,7 @@ pub(in crate::tool) fn of_effect(
         all.iter().map(|one| finding(one, within)).filter(is_new).collect();
     screening.findings.extend(new);
     let blocked = all.iter().find(|one| one.action == GuardAction::Block);
-    screening.refusal = blocked.map(|one| because(call, direction, one));
+    screening.refusal = blocked.map(|one| because(call, direction, (one, None)));
 }
 
 /// Whether a text of an effect is written in the binding of its tool: nothing of the arguments stands in

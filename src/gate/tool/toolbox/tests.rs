@@ -7,6 +7,7 @@ use crate::domain::decision::Alarm;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::tier::Tier;
+use crate::judge::exceptions::CallExceptions;
 
 fn toolbox(dir: &Path) -> Toolbox {
     std::fs::write(dir.join("ok.txt"), "hello").unwrap();
@@ -43,7 +44,7 @@ fn prepare(
     call: ToolCall,
     model: Option<ModelArgs>,
 ) -> Prepared {
-    super::prepare(toolbox, grant, guard::screen(toolbox, call, model))
+    super::prepare(toolbox, grant, guard::screen(toolbox, call, model, &CallExceptions::default()))
 }
 
 fn grant(tool: &str) -> Grant {
