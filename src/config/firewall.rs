@@ -11,7 +11,7 @@ use super::{Config, Ledger};
 use crate::catalog::form::FilePath;
 use crate::crypto::private;
 use crate::domain::guarded::GuardAction;
-use crate::firewall::{OwnRules, RuleFile, RuleForm};
+use crate::firewall::{MIB_MS, OwnRules, RuleFile, RuleForm};
 use crate::judge::guarding::{ClassActions, FindingMarks, RESULT_BYTES, ToolGuard};
 use crate::tool::Guard;
 
@@ -252,11 +252,16 @@ pub struct FirewallWork {
     /// blocks secrets.
     #[schemars(range(min = 65_536, max = 268_435_456))]
     pub results_bytes: u64,
+    /// Work for each MiB of text that is searched: milliseconds of a core that looks at 100 MB in a second.
+    /// The gate counts the bytes that it looks at, and no time, so that an audit finds the same. What is not
+    /// searched then is a finding `unscanned`. A change takes a restart.
+    #[schemars(range(min = 25, max = 2500))]
+    pub mib_ms: u64,
 }
 
 impl Default for FirewallWork {
     fn default() -> Self {
-        Self { results_bytes: RESULT_BYTES }
+        Self { results_bytes: RESULT_BYTES, mib_ms: MIB_MS }
     }
 }
 
@@ -279,11 +284,15 @@ impl Firewall {
     }
 }
 
-/// Reads files of rules.
+/// Reads files of rules. `mib_ms`: the work for each MiB of text.
 ///
 /// # Errors
 /// A file cannot be read, or has an error; it is named.
-pub fn own_rules(shapes: &[PathBuf], gitleaks: &[PathBuf]) -> Result<OwnRules, String> {
+pub fn own_rules(
+    shapes: &[PathBuf],
+    gitleaks: &[PathBuf],
+    mib_ms: u64,
+) -> Result<OwnRules, String> {
     let file = |path: &Path, form| {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
@@ -294,7 +303,7 @@ pub fn own_rules(shapes: &[PathBuf], gitleaks: &[PathBuf]) -> Result<OwnRules, S
     let shapes = shapes.iter().map(|path| file(path, RuleForm::Shapes));
     let gitleaks = gitleaks.iter().map(|path| file(path, RuleForm::Gitleaks));
     let files: Result<Vec<RuleFile>, String> = shapes.chain(gitleaks).collect();
-    OwnRules::read(&files?).map_err(|error| error.to_string())
+    OwnRules::with_work(&files?, mib_ms).map_err(|error| error.to_string())
 }
 
 impl Config {
@@ -303,7 +312,8 @@ impl Config {
     /// # Errors
     /// As [`own_rules`].
     pub fn firewall_rules(&self) -> Result<OwnRules, String> {
-        let read = own_rules(&self.firewall.shapes, &self.firewall.gitleaks);
+        let Firewall { shapes, gitleaks, work, .. } = &self.firewall;
+        let read = own_rules(shapes, gitleaks, work.mib_ms);
         read.map_err(|why| self.written.error("firewall", why).to_string())
     }
 

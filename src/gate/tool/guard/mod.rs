@@ -20,6 +20,7 @@ pub(super) use screen::{
 
 use std::collections::BTreeMap;
 
+use crate::domain::facts::{Finding, FindingAge, FindingMark};
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::Json;
 use crate::domain::pointer;
@@ -104,6 +105,15 @@ fn finding(one: &HitAction<'_>, (marks, document): (&FindingMarks, &Json)) -> Gu
         path: if is_personal { String::new() } else { place(&one.hit.path) },
         action: one.action,
     }
+}
+
+/// The findings in this document as a policy is told of them.
+pub(super) fn marked(hits: &[Hit], marks: &FindingMarks, document: &Json) -> Vec<Finding> {
+    let finding = |hit: &Hit| {
+        let mark = marks.of(hit, document).map(FindingMark);
+        Finding { mark, ..hit.finding(hit.path.clone(), FindingAge::New) }
+    };
+    hits.iter().map(finding).collect()
 }
 
 /// A place without what its members' names may hold.

@@ -114,7 +114,7 @@ fn searched(
         Some(model) => model.hits.iter().cloned().map(Hit::elsewhere).collect(),
         None => firewall::scan(args),
     };
-    let seen = model.is_none().then(|| firewall::findings_of(&hits));
+    let seen = model.is_none().then(|| super::marked(&hits, marks, args));
     hits.extend(of_headers(call));
     let mut all = judged(guard, direction, &hits);
     if all.is_empty() {
