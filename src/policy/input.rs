@@ -474,20 +474,6 @@ pub fn approval_json(approval: &Approval) -> Json {
     Json::object(members)
 }
 
-/// One finding, as the policy sees it.
-pub fn finding_json(finding: &Finding) -> Json {
-    let class = class_of(&finding.kind).map(|class| ("class", Json::from(class.as_str())));
-    let confidence = finding.confidence.map(|one| ("confidence", Json::from(one.as_str())));
-    let how = finding.how.map(|one| ("how", Json::from(one.as_str())));
-    let mark = finding.mark.map(|one| ("mark", Json::from(one.to_string())));
-    let members = [
-        ("kind", Json::from(finding.kind.as_str())),
-        ("path", Json::from(finding.path.as_str())),
-        ("since", Json::from(finding.since.as_str())),
-    ];
-    Json::object(members.into_iter().chain(class).chain(confidence).chain(how).chain(mark))
-}
-
 /// UTC, so that a recorded input means the same everywhere.
 pub fn time_json(now: Timestamp) -> Json {
     let zoned = now.to_jiff().to_zoned(jiff::tz::TimeZone::UTC);
