@@ -57,6 +57,8 @@ enum Command {
         json: JsonArg,
     },
     /// Print every kind of finding, and the digest of the rules
+    #[command(after_help = "Examples:\n  wicketgate policy firewall rules\n  \
+        wicketgate policy firewall rules --shapes lab-keys.yaml")]
     Rules {
         #[command(flatten)]
         own: OwnArgs,

@@ -274,10 +274,11 @@ impl RecordedInput<'_> {
         self.labels(opened)?;
         self.manifest()?;
         self.counters()?;
-        both::search(&self.input, &decision)?;
-        // What is played again is judged by what the recorded run had read, and brings its labels anew.
+        // What is played again is judged by what the recorded run had read and by its search, and brings its
+        // own labels and findings.
         if !self.is_played() {
             both::taint(&self.input, &decision)?;
+            both::search(&self.input, &decision)?;
         }
         let at = self.time()?;
         if engine.valid_until().is_some_and(|until| until <= at) {

@@ -1,6 +1,7 @@
 //! What a policy is told of the firewall's findings in a call.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
@@ -43,7 +44,17 @@ pub(super) fn findings(
     let of_effect = of_effect.map(|found| Finding { path: "/url".into(), ..found });
     let mut all = BTreeMap::new();
     for one in recorded.into_iter().chain(seen).chain(bypassed).chain(of_effect) {
-        all.entry((one.kind.clone(), one.path.clone())).or_insert(one);
+        match all.entry((one.kind.clone(), one.path.clone())) {
+            Entry::Vacant(place) => {
+                place.insert(one);
+            }
+            // An earlier recording does not tell how sure a finding is.
+            Entry::Occupied(mut known) if known.get().confidence.is_none() => {
+                let known = known.get_mut();
+                (known.confidence, known.how) = (one.confidence, one.how);
+            }
+            Entry::Occupied(_) => {}
+        }
     }
     all.into_values().collect()
 }
