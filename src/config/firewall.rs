@@ -28,6 +28,9 @@ pub struct Firewall {
     /// The most that happens to a finding that may well be something else, such as a documented
     /// example key or a value that is assigned to a name.
     pub low: Masking,
+    /// What happens to an answer with an image or a link, in Markdown or HTML, whose address carries private
+    /// data that the run has read to another host. Choose `block` where answers are rendered.
+    pub rendered: Rendering,
     /// Tools with rules of their own, by name. What such an entry leaves out applies as for all tools.
     #[schemars(extend("maxProperties" = 4096))]
     pub tools: BTreeMap<String, FirewallTool>,
@@ -63,6 +66,7 @@ impl Default for Firewall {
             results: ResultRules::default(),
             prompts: PromptRules::default(),
             low: Masking::Warn,
+            rendered: Rendering::Warn,
             tools: BTreeMap::new(),
             work: FirewallWork::default(),
             shapes: Vec::new(),
@@ -110,6 +114,28 @@ pub enum Stripping {
     Strip,
     /// The gate releases nothing of the result.
     Block,
+}
+
+/// What happens to an answer that carries something away when it is rendered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rendering {
+    /// The gate does not look for it.
+    Off,
+    /// The gate records it.
+    Warn,
+    /// The gate releases nothing of the result.
+    Block,
+}
+
+impl From<Rendering> for GuardAction {
+    fn from(action: Rendering) -> Self {
+        match action {
+            Rendering::Off => Self::Off,
+            Rendering::Warn => Self::Warn,
+            Rendering::Block => Self::Block,
+        }
+    }
 }
 
 impl From<Masking> for GuardAction {
@@ -242,6 +268,9 @@ pub struct FirewallTool {
     pub results: OwnResultRules,
     /// What happens to findings in requests to it, if it is a model.
     pub prompts: OwnPromptRules,
+    /// What happens to its answers with an image or a link whose address carries private data away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<Rendering>,
 }
 
 /// `firewall.work`.
@@ -280,6 +309,7 @@ impl Firewall {
             prompts: self.prompts.with(own.prompts).actions(),
             low: self.low.into(),
             results_bytes: self.work.results_bytes,
+            rendered: own.rendered.unwrap_or(self.rendered).into(),
         }
     }
 }

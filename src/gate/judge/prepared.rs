@@ -9,7 +9,7 @@ use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::judge::conversation::ModelArgs;
-use crate::judge::guarding::{self, Screening};
+use crate::judge::guarding::{self, ReadBefore, Screening};
 use crate::policy::input::{CallInput, FirewallInput};
 
 /// A resource that only the preparing executor can read back: a descriptor, a built request.
@@ -70,6 +70,12 @@ impl Prepared {
     /// The same, with what the firewall found in its arguments.
     pub(crate) fn screened(mut self, screening: Screening) -> Self {
         *self.screening = screening;
+        self
+    }
+
+    /// The same, a call of a run that had read this.
+    pub(crate) fn after_reading(mut self, read: Option<Arc<dyn ReadBefore>>) -> Self {
+        self.screening.read = read;
         self
     }
 

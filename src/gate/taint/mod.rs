@@ -18,6 +18,7 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::domain::taint::{Label, LabelOrigin, TaintSpan};
+use crate::judge::guarding::ReadBefore;
 use crate::policy::flow::{FlowFloor, TaintFacts};
 use crate::record::debug_by;
 
@@ -89,6 +90,20 @@ impl UnmarkedCalls {
     }
 }
 
+/// The private data that a run had read, by its marks.
+#[derive(Debug)]
+struct PrivateReading {
+    key: MarkKey,
+    sources: Vec<Arc<TaintSource>>,
+}
+
+impl ReadBefore for PrivateReading {
+    fn is_copied_in(&self, text: &str) -> bool {
+        let has = |hash: u64| self.sources.iter().any(|one| one.marks.binary_search(&hash).is_ok());
+        marks::every(self.key, text).iter().any(|mark| has(mark.hash))
+    }
+}
+
 /// The texts of a call, each with its marks.
 #[derive(Debug, Default)]
 pub struct CallMarks {
@@ -109,6 +124,15 @@ impl Marker {
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         Self { key: MarkKey::of(&Digest::of(&[b"wicketgate/taint/1\0", secret])) }
+    }
+
+    /// The private data that a run has read; `None` if it has read none.
+    #[must_use]
+    pub fn private(&self, taint: &Taint) -> Option<Arc<dyn ReadBefore>> {
+        let is_private = |source: &&Arc<TaintSource>| source.labels.contains(&Label::Private);
+        let sources: Vec<_> = taint.sources.iter().filter(is_private).cloned().collect();
+        let reading = PrivateReading { key: self.key, sources };
+        (!reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
     }
 
     /// The marks of the arguments of a call.

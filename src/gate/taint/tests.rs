@@ -119,7 +119,8 @@ fn what_was_said_before_anything_was_read_is_the_agents_own_without_a_mark_until
     bring(&mut taint, "echo", &[Label::Private], own);
     assert_eq!(facts(&taint, own).spans, []);
     bring(&mut taint, "table", &[Label::Private], TABLE);
-    assert!(!facts(&taint, r#"{"x":"GB33 BUKB 2020 1555 5555 55"}"#).spans.is_empty());
+    let row = r#"{"x":"Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55"}"#;
+    assert!(!facts(&taint, row).spans.is_empty());
     // A child says nothing of it itself.
     let mut child = Taint::inherited([&taint]);
     assert!(child.own_words(&marker()).is_empty());

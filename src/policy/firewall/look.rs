@@ -84,10 +84,10 @@ const BESIDE: Range<usize> = 8..4096;
 const NAME_MAX: usize = 128;
 
 fn through(source: &str, sifts: bool) -> TextFindings {
-    let left = own::work(budget(source.len()));
-    let mut scan = TextScan { seen: TextFindings::default(), left, is_first: true, sifts };
+    let mut scan = TextScan { seen: TextFindings::default(), left: 0, is_first: true, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
+        scan.left = own::work(budget(source.len()));
         let text = folded_text(source);
         let make = || Reading::of(source);
         let plain = LazyReading::of(&text, &make);

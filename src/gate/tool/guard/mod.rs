@@ -6,6 +6,7 @@
 //! part of it: they are searched for first, always, and nothing configures that (`scrub`).
 
 mod release;
+mod rendered;
 mod screen;
 #[cfg(test)]
 mod tests;

@@ -206,6 +206,7 @@ fn screening(
         refusal,
         views: None,
         seen: None,
+        read: None,
     };
     if has_secret && screening.refusal.is_none() {
         screening.views = views(call, model);
