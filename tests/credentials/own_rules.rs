@@ -126,7 +126,7 @@ fn encoded() -> String {
 }
 
 /// Every fact about findings of the kind `email`, and about the search, as reasons of a denial.
-const TOLD: &str = r#"deny contains {"code": "found", "message": concat(" ", [f.how, f.confidence, object.get(f, "mark", "none")])} if {
+const FACTS: &str = r#"deny contains {"code": "found", "message": concat(" ", [f.how, f.confidence, object.get(f, "mark", "none")])} if {
 	some f in input.findings
 	f.kind == "email"
 }
@@ -146,7 +146,7 @@ async fn a_policy_sees_how_sure_a_finding_is_how_it_was_written_its_mark_and_how
         if firewall["marks"].is_null() {
             firewall.as_object_mut().unwrap().remove("marks");
         }
-        let world = World::furnished(Vec::new(), TOLD, firewall, &[("marks.key", MARKS)]).await;
+        let world = World::furnished(Vec::new(), FACTS, firewall, &[("marks.key", MARKS)]).await;
         let refused = world.call("http", &json!({"text": text})).await.unwrap_err();
         let World { gate, .. } = world;
         gate.finish();

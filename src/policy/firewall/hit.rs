@@ -34,7 +34,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// The finding as a policy is told of it, in this place and without a mark.
+    /// The finding as a policy sees it, in this place and without a mark.
     #[must_use]
     pub fn finding(&self, path: impl Into<String>, since: FindingAge) -> Finding {
         let (confidence, how) = (Some(self.confidence), Some(self.how));

@@ -155,11 +155,11 @@ impl EntryReference {
 /// Evaluates one decision.
 pub(super) fn judge(comparison: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
-    let is_told = |input: Input| match comparison.new.lacks(&input) {
+    let is_whole = |input: Input| match comparison.new.lacks(&input) {
         Some(lacking) => Err(JudgedOutcome::NotJudged(lacking)),
         None => Ok(input),
     };
-    let result = match read(comparison.vault, &mut item).and_then(is_told) {
+    let result = match read(comparison.vault, &mut item).and_then(is_whole) {
         Err(result) => result,
         Ok(input) => {
             let old = match &comparison.old {
@@ -379,9 +379,9 @@ mod tests {
     fn an_input_that_lacks_what_a_rule_reads_is_not_judged() {
         let old = INPUT.replace("\"args\"", r#""findings":[{"kind":"card","path":"/a"}],"args""#);
         let new = old.replace("\"path\"", r#""confidence":"high","path""#);
-        let told = r#""firewall":{"complete":true,"masked":false,"rules":"sha256:"#;
-        let told = format!(r#"{told}{}"}},"args""#, "0".repeat(64));
-        let told = INPUT.replace("\"args\"", &told);
+        let searched = r#""firewall":{"complete":true,"masked":false,"rules":"sha256:"#;
+        let searched = format!(r#"{searched}{}"}},"args""#, "0".repeat(64));
+        let searched = INPUT.replace("\"args\"", &searched);
         let one = |input: &str, rule: &str| {
             let rule = format!("deny contains \"no\" if {rule}\n");
             judged_by(item("d", Some(input), Some(input)), &rule)
@@ -398,8 +398,8 @@ mod tests {
         assert_eq!(lacks(&old, sure), Some(NotJudged::NoSearch));
         assert_eq!((lacks(&new, sure), lacks(&old, kind), lacks(INPUT, sure)), (None, None, None));
         assert_eq!(lacks(&old, "input.firewall.masked"), Some(NotJudged::NoSearch));
-        assert_eq!(lacks(&told, "input.firewall.masked"), None);
-        assert_eq!(lacks(&told, "input.taint.trifecta"), Some(NotJudged::NoTaint));
+        assert_eq!(lacks(&searched, "input.firewall.masked"), None);
+        assert_eq!(lacks(&searched, "input.taint.trifecta"), Some(NotJudged::NoTaint));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn finding(one: &HitAction<'_>, (marks, document): (&FindingMarks, &Json)) -> Gu
     }
 }
 
-/// The findings in this document as a policy is told of them.
+/// The findings in this document as a policy sees them.
 pub(super) fn marked(hits: &[Hit], marks: &FindingMarks, document: &Json) -> Vec<Finding> {
     let finding = |hit: &Hit| {
         let mark = marks.of(hit, document).map(FindingMark);

@@ -1,4 +1,4 @@
-//! What a policy is told of the firewall's findings in a call.
+//! The firewall's findings in a call, as a policy sees them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
