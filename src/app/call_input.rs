@@ -119,6 +119,7 @@ pub fn input(
         attested: BTreeMap::new(),
         taint: TaintFacts { floor: config.taint.settings().floor, ..TaintFacts::default() },
         trust: None,
+        searched: None,
     };
     let circumstances =
         Circumstances { now, observe: &[], approvals: &[], by_hand, break_glass: None };

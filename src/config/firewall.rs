@@ -11,7 +11,7 @@ use super::{Config, Ledger};
 use crate::catalog::form::FilePath;
 use crate::crypto::private;
 use crate::domain::guarded::GuardAction;
-use crate::firewall::{OwnRules, RuleFile, RuleForm};
+use crate::firewall::{MIB_MS, OwnRules, RuleFile, RuleForm};
 use crate::judge::guarding::{ClassActions, FindingMarks, RESULT_BYTES, ToolGuard};
 use crate::tool::Guard;
 
@@ -28,6 +28,9 @@ pub struct Firewall {
     /// The most that happens to a finding that may well be something else, such as a documented
     /// example key or a value that is assigned to a name.
     pub low: Masking,
+    /// What happens to an answer with an image or a link, in Markdown or HTML, whose address carries private
+    /// data that the run has read to another host. Choose `block` where answers are rendered.
+    pub rendered: Rendering,
     /// Tools with rules of their own, by name. What such an entry leaves out applies as for all tools.
     #[schemars(extend("maxProperties" = 4096))]
     pub tools: BTreeMap<String, FirewallTool>,
@@ -63,6 +66,7 @@ impl Default for Firewall {
             results: ResultRules::default(),
             prompts: PromptRules::default(),
             low: Masking::Warn,
+            rendered: Rendering::Warn,
             tools: BTreeMap::new(),
             work: FirewallWork::default(),
             shapes: Vec::new(),
@@ -110,6 +114,28 @@ pub enum Stripping {
     Strip,
     /// The gate releases nothing of the result.
     Block,
+}
+
+/// What happens to an answer that carries something away when it is rendered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rendering {
+    /// The gate does not look for it.
+    Off,
+    /// The gate records it.
+    Warn,
+    /// The gate releases nothing of the result.
+    Block,
+}
+
+impl From<Rendering> for GuardAction {
+    fn from(action: Rendering) -> Self {
+        match action {
+            Rendering::Off => Self::Off,
+            Rendering::Warn => Self::Warn,
+            Rendering::Block => Self::Block,
+        }
+    }
 }
 
 impl From<Masking> for GuardAction {
@@ -242,6 +268,9 @@ pub struct FirewallTool {
     pub results: OwnResultRules,
     /// What happens to findings in requests to it, if it is a model.
     pub prompts: OwnPromptRules,
+    /// What happens to its answers with an image or a link whose address carries private data away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<Rendering>,
 }
 
 /// `firewall.work`.
@@ -252,11 +281,16 @@ pub struct FirewallWork {
     /// blocks secrets.
     #[schemars(range(min = 65_536, max = 268_435_456))]
     pub results_bytes: u64,
+    /// Work for each MiB of text that is searched: milliseconds of a core that looks at 100 MB in a second.
+    /// The gate counts the bytes that it looks at, and no time, so that an audit finds the same. What is not
+    /// searched then is a finding `unscanned`. A change takes a restart.
+    #[schemars(range(min = 25, max = 2500))]
+    pub mib_ms: u64,
 }
 
 impl Default for FirewallWork {
     fn default() -> Self {
-        Self { results_bytes: RESULT_BYTES }
+        Self { results_bytes: RESULT_BYTES, mib_ms: MIB_MS }
     }
 }
 
@@ -275,15 +309,20 @@ impl Firewall {
             prompts: self.prompts.with(own.prompts).actions(),
             low: self.low.into(),
             results_bytes: self.work.results_bytes,
+            rendered: own.rendered.unwrap_or(self.rendered).into(),
         }
     }
 }
 
-/// Reads files of rules.
+/// Reads files of rules. `mib_ms`: the work for each MiB of text.
 ///
 /// # Errors
 /// A file cannot be read, or has an error; it is named.
-pub fn own_rules(shapes: &[PathBuf], gitleaks: &[PathBuf]) -> Result<OwnRules, String> {
+pub fn own_rules(
+    shapes: &[PathBuf],
+    gitleaks: &[PathBuf],
+    mib_ms: u64,
+) -> Result<OwnRules, String> {
     let file = |path: &Path, form| {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
@@ -294,7 +333,7 @@ pub fn own_rules(shapes: &[PathBuf], gitleaks: &[PathBuf]) -> Result<OwnRules, S
     let shapes = shapes.iter().map(|path| file(path, RuleForm::Shapes));
     let gitleaks = gitleaks.iter().map(|path| file(path, RuleForm::Gitleaks));
     let files: Result<Vec<RuleFile>, String> = shapes.chain(gitleaks).collect();
-    OwnRules::read(&files?).map_err(|error| error.to_string())
+    OwnRules::with_work(&files?, mib_ms).map_err(|error| error.to_string())
 }
 
 impl Config {
@@ -303,7 +342,8 @@ impl Config {
     /// # Errors
     /// As [`own_rules`].
     pub fn firewall_rules(&self) -> Result<OwnRules, String> {
-        let read = own_rules(&self.firewall.shapes, &self.firewall.gitleaks);
+        let Firewall { shapes, gitleaks, work, .. } = &self.firewall;
+        let read = own_rules(shapes, gitleaks, work.mib_ms);
         read.map_err(|why| self.written.error("firewall", why).to_string())
     }
 

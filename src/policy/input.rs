@@ -95,6 +95,8 @@ pub struct RunFacts {
     pub taint: TaintFacts,
     /// How the calls of the tool ended, if policies see that (`input.tool.trust`).
     pub trust: Option<ToolTrust>,
+    /// In a replay, what the recording says of the search of the call.
+    pub searched: Option<FirewallInput>,
 }
 
 /// What else a decision depends on.
@@ -124,6 +126,35 @@ pub struct CallInput<'a> {
     pub effect: &'a Effect,
     /// What the firewall saw.
     pub findings: &'a [Finding],
+    /// How it searched.
+    pub firewall: FirewallInput,
+}
+
+/// `input.firewall`: how the arguments of the call were searched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirewallInput {
+    /// Whether the search came to its end. Where it did not, there may be more than the findings say.
+    pub complete: bool,
+    /// Whether the policy is shown masks in place of something that was found.
+    pub masked: bool,
+    /// Digest of the rules that were searched with.
+    pub rules: TaggedDigest,
+}
+
+impl FirewallInput {
+    /// A search with these rules that found this.
+    #[must_use]
+    pub fn of(rules: Digest, masked: bool, findings: &[Finding]) -> Self {
+        let complete = !findings.iter().any(Finding::is_cut);
+        Self { complete, masked, rules: TaggedDigest(rules) }
+    }
+
+    fn write(&self, out: &mut canonical::Members) {
+        out.put("complete", &Json::from(self.complete));
+        out.put("masked", &Json::from(self.masked));
+        out.text("rules", &self.rules.to_string());
+    }
 }
 
 /// One pool that covers the call, as a policy sees it (`input.pools[]`).
@@ -163,6 +194,8 @@ pub struct Document {
     pub time: Time,
     /// What the firewall saw.
     pub findings: Vec<Finding>,
+    /// How it searched; earlier inputs did not tell.
+    pub firewall: Option<FirewallInput>,
     /// Who had approved the call.
     pub approvals: Vec<Approval>,
     /// The break-glass order in force at the call.
@@ -325,10 +358,20 @@ pub fn document(
         if let Some(class) = class_of(&finding.kind) {
             out.text("class", class.as_str());
         }
+        if let Some(confidence) = finding.confidence {
+            out.text("confidence", confidence.as_str());
+        }
+        if let Some(how) = finding.how {
+            out.text("how", how.as_str());
+        }
         out.text("kind", &finding.kind);
+        if let Some(mark) = finding.mark {
+            out.text("mark", &mark.to_string());
+        }
         out.text("path", &finding.path);
         out.text("since", finding.since.as_str());
     });
+    document.object("firewall", |out| run.searched.unwrap_or(call.firewall).write(out));
     document.object("history", |out| {
         out.put("calls", &Json::from(run.calls));
         out.put("denied", &Json::from(run.denied));
@@ -431,17 +474,6 @@ pub fn approval_json(approval: &Approval) -> Json {
     Json::object(members)
 }
 
-/// One finding, as the policy sees it.
-pub fn finding_json(finding: &Finding) -> Json {
-    let class = class_of(&finding.kind).map(|class| ("class", Json::from(class.as_str())));
-    let members = [
-        ("kind", Json::from(finding.kind.as_str())),
-        ("path", Json::from(finding.path.as_str())),
-        ("since", Json::from(finding.since.as_str())),
-    ];
-    Json::object(members.into_iter().chain(class))
-}
-
 /// UTC, so that a recorded input means the same everywhere.
 pub fn time_json(now: Timestamp) -> Json {
     let zoned = now.to_jiff().to_zoned(jiff::tz::TimeZone::UTC);
@@ -470,7 +502,7 @@ mod tests {
 
     use super::*;
     use crate::domain::call::{CallOrigin, CallerAuth};
-    use crate::domain::facts::FindingAge;
+    use crate::domain::facts::{FindingAge, FindingMark, How};
     use crate::domain::id::{CallId, ToolName};
     use crate::domain::json::{Limits, json};
     use crate::domain::taint::{Label, LabelOrigin};
@@ -522,6 +554,7 @@ mod tests {
                 TrustWindow::default(),
                 41,
             )),
+            searched: None,
         }
     }
 
@@ -573,9 +606,17 @@ mod tests {
                 "minute": 0, "tz": "UTC"
             },
             "findings": [
-                {"class": "personal", "kind": "email", "path": "/a", "since": "new"},
-                {"class": "personal", "kind": "card", "path": "/b", "since": "earlier"}
+                {
+                    "class": "personal", "confidence": "high", "how": "plain", "kind": "email",
+                    "mark": "07070707070707070707070707070707", "path": "/a", "since": "new"
+                },
+                {"class": "personal", "kind": "card", "path": "/b", "since": "earlier"},
+                {
+                    "class": "unscanned", "confidence": "high", "how": "decoded", "kind": "unscanned",
+                    "path": "/c", "since": "new"
+                }
             ],
+            "firewall": {"complete": false, "masked": true, "rules": digest("rules")},
             "approvals": [{"approver": "ann", "roles": ["lead"], "key": "SHA256:x", "key_kind": "passkey"}],
             "quorum": {"by_hand": ["team"]},
             "break_glass": {"open": false, "nonce": "", "until": "", "by": []},
@@ -602,10 +643,15 @@ mod tests {
             traceparent: None,
         };
         let call = ToolCall::parse(origin, "web.get", br#"{"b":[1,1.50], "a":"x"}"#).unwrap();
-        let earlier = Finding { since: FindingAge::Earlier, ..Finding::new("card", "/b") };
-        let findings = [Finding::new("email", "/a"), earlier];
-        let input =
-            CallInput { call: &call, shown: None, effect: &Effect::None, findings: &findings };
+        let marked = Finding { mark: Some(FindingMark([7; 16])), ..Finding::new("email", "/a") };
+        let since = FindingAge::Earlier;
+        let (confidence, how) = (None, None);
+        let earlier = Finding { since, confidence, how, ..Finding::new("card", "/b") };
+        let cut = Finding { how: Some(How::Decoded), ..Finding::new("unscanned", "/c") };
+        let findings = [marked, earlier, cut];
+        let firewall = FirewallInput::of(Digest::of(&[b"rules"]), true, &findings);
+        let (shown, effect) = (None, &Effect::None);
+        let input = CallInput { call: &call, shown, effect, findings: &findings, firewall };
         let by = Approval {
             subject: "ann".into(),
             roles: vec!["lead".into()],

@@ -118,6 +118,84 @@ async fn marks_of_personal_data_are_asked_for_and_without_a_key_there_are_none()
     assert_eq!(personal.as_str().map(str::len), Some(32), "{personal}");
 }
 
+/// Letters that decode to text in each of four ways.
+fn encoded() -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    STANDARD.encode("a line of an ordinary report, which goes on. ".repeat(9000))
+}
+
+/// Every fact about findings of the kind `email`, and about the search, as reasons of a denial.
+const FACTS: &str = r#"deny contains {"code": "found", "message": concat(" ", [f.how, f.confidence, object.get(f, "mark", "none")])} if {
+	some f in input.findings
+	f.kind == "email"
+}
+deny contains {"code": "masked", "message": "a mask is shown"} if input.firewall.masked
+deny contains {"code": "cut", "message": input.firewall.rules} if not input.firewall.complete
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_sees_how_sure_a_finding_is_how_it_was_written_its_mark_and_how_it_was_searched_for()
+ {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let said = async |marks: Value, text: &str| {
+        let firewall = json!({"marks": marks, "tools": {"http": {"arguments": {"secret": "warn"}}},
+            "work": {"mib_ms": 25}});
+        let mut firewall = firewall;
+        if firewall["marks"].is_null() {
+            firewall.as_object_mut().unwrap().remove("marks");
+        }
+        let world = World::furnished(Vec::new(), FACTS, firewall, &[("marks.key", MARKS)]).await;
+        let refused = world.call("http", &json!({"text": text})).await.unwrap_err();
+        let World { gate, .. } = world;
+        gate.finish();
+        (refused.detail, refused.message)
+    };
+    let marked = || json!({"key_file": "marks.key", "personal": true});
+    let mail = "write to ann@example.com";
+    let (detail, message) = said(marked(), mail).await;
+    assert_eq!(detail, "found", "{message}");
+    let mark = message.split("plain high ").nth(1).unwrap_or_else(|| panic!("{message}"));
+    assert!(mark.len() >= 32 && mark[..32].bytes().all(|b| b.is_ascii_hexdigit()), "{message}");
+    let (_, message) = said(Value::Null, mail).await;
+    assert!(message.contains("plain high none"), "{message}");
+    let (_, message) = said(Value::Null, &STANDARD.encode(mail)).await;
+    assert!(message.contains("decoded high none"), "{message}");
+    let (detail, message) = said(Value::Null, &["AKIA", "IOSFODNN7EXAMPLE"].concat()).await;
+    assert_eq!(detail, "masked", "{message}");
+    let (detail, message) = said(Value::Null, &encoded()).await;
+    assert_eq!(detail, "cut", "{message}");
+    assert!(message.contains("sha256:"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_that_takes_more_work_than_it_may_blocks_and_a_verifier_searches_as_long() {
+    let world = World::furnished(Vec::new(), "", json!({"work": {"mib_ms": 25}}), &[]).await;
+    let refused = world.call("http", &json!({"text": encoded()})).await.unwrap_err();
+    assert_eq!(refused.detail, "dlp.unavailable", "{refused:?}");
+    world.call("http", &json!({"text": "an ordinary text"})).await.unwrap();
+    world.agent.seal().await.unwrap();
+    let World { estate, gate, agent, .. } = world;
+    gate.finish();
+    let export = ["evidence", "export", "--config", "wicketgate.yaml", "--run", &agent.run];
+    estate.run(&[&export[..], &["--out", "proof", "--key", "evidence"]].concat());
+    let trust = "evidence-key evidence.pub\nenrolment-key state/enrolment.key.pub\nmanifest-key manifest.pub\n";
+    std::fs::write(estate.path("trust.txt"), trust).unwrap();
+    let verify = ["evidence", "verify", "--json", "--replay", "--trust", "trust.txt", "proof"];
+    let verified = Ran::gate(estate.path(""), verify).text();
+    assert!(verified.contains("reproduced with the same result"), "{verified}");
+    assert!(!verified.contains("another rule set"), "{verified}");
+    // With the work that is the default, all of it is searched.
+    std::fs::write(estate.path("long.txt"), encoded()).unwrap();
+    let scan = |more: &[&str]| {
+        Ran::gate(estate.path(""), [&["policy", "firewall", "scan", "long.txt"][..], more].concat())
+    };
+    scan(&[]).ok().says("nothing is found");
+    scan(&["--mib-ms", "25"]).ok().says("unscanned (unscanned, high");
+    scan(&["--mib-ms", "5"]).ends(1).complains("from 25 to 2500");
+}
+
 #[test]
 fn what_is_wrong_with_a_file_of_rules_or_a_key_is_named_with_its_place() {
     let dir = tempfile::tempdir().unwrap();

@@ -386,6 +386,83 @@ fn an_input_of_another_decision_is_refused() {
     caught(&report, "P5");
 }
 
+/// The input of a call of a run that has read private data, with a finding in its arguments.
+fn asked_after_reading() -> String {
+    let args = r#"{"path":"a.pem","to":"ann@example.com"}"#;
+    let rules = firewall::rules_digest().prefixed();
+    let later = format!(
+        r#""findings":[{{"class":"personal","confidence":"high","how":"plain","kind":"email","path":"/to","since":"new"}}],
+        "firewall":{{"complete":true,"masked":false,"rules":"{rules}"}},
+        "taint":{{"egress":"inside","floor":{{"label_only":"alert","trifecta":"approve"}},
+        "influence":{{"private":1,"unknown":false,"untrusted":0}},"labels":["private"],"since":{{"private":"c0"}},
+        "trifecta":false,"trifecta_influenced":false}}"#
+    );
+    let first = canonical::text(&asked("c1", args, "[]"));
+    let second = first.replacen(r#""findings":[]"#, &later, 1);
+    canonical::text(&json(&second.replacen("input/1", "input/2", 1)))
+}
+
+/// A run whose first call brought private data, and whose second one is recorded so. `seen`: the input that is
+/// committed to for it.
+fn read_first(seen: &str) -> Report {
+    let bundle = policies(RULES, "");
+    let ledger = ledger_of(&bundle, |ledger| {
+        let first = decided(ledger, &bundle, &asked("c0", READ, "[]"));
+        ledger.add(first);
+        let brought =
+            r#"{"us":1200,"status":"200","attempts":1,"observed":{"labels":["private"]}}"#;
+        let mut end = Draft::of(Kind::CallCompleted, json(brought));
+        (end.run, end.call) = (Some(run_id(1)), CallId::parse("c0"));
+        end.commit = vec![ledger.commit("result", b"{}")];
+        ledger.add(end);
+        let mut draft = decided(ledger, &bundle, &json(&asked_after_reading()));
+        let span = r#"{"call":"c0","end":9,"label":"private","path":"/to","start":0}"#;
+        let labels = r#"[{"call":"c0","label":"private"}]"#;
+        let taint = format!(r#"{{"influenced":["private"],"labels":{labels},"spans":[{span}]}}"#);
+        set(&mut draft, "taint", &taint);
+        let named = r#"[{"action":"warn","class":"personal","confidence":"high","kind":"email","path":""}]"#;
+        set(&mut draft, "findings", named);
+        draft.commit[1] = ledger.commit("policy_input", seen.as_bytes());
+        vec![draft]
+    });
+    verify_files(&export_of(&ledger, run_id(1), &[]), &trusting(&bundle))
+}
+
+#[test]
+fn what_a_policy_saw_of_earlier_answers_and_of_findings_is_what_is_recorded() {
+    let honest = asked_after_reading();
+    let rules = firewall::rules_digest().prefixed();
+    let other = Digest::of(&[b"other rules"]).prefixed();
+    let report = read_first(&honest);
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text());
+    for (from, to, what) in [
+        (
+            r#""labels":["private"],"since":{"private":"c0"}"#,
+            r#""labels":[],"since":{}"#,
+            "taint.labels",
+        ),
+        (r#""labels":["private"]"#, r#""labels":["untrusted"]"#, "taint.since"),
+        (r#""private":"c0""#, r#""private":"c9""#, "taint.since"),
+        (r#""private":1"#, r#""private":0"#, "taint.influence"),
+        (r#""private":1"#, r#""private":2"#, "taint.influence"),
+        (r#""unknown":false"#, r#""unknown":true"#, "taint.influence"),
+        (r#""trifecta":false"#, r#""trifecta":true"#, "taint.trifecta"),
+        ("influenced\":false", "influenced\":true", "taint.trifecta_influenced"),
+        (r#""masked":false"#, r#""masked":true"#, "firewall.masked"),
+        (r#""complete":true"#, r#""complete":false"#, "firewall.complete"),
+        (rules.as_str(), other.as_str(), "firewall.rules"),
+        (r#""confidence":"high""#, r#""confidence":"low""#, "lack a recorded one"),
+        (r#""how":"plain""#, r#""how":"decoded""#, "do not follow from the arguments"),
+        (r#""kind":"email""#, r#""kind":"card""#, "lack a recorded one"),
+    ] {
+        assert!(honest.contains(from), "{from}");
+        let seen = honest.replacen(from, to, 1);
+        let report = read_first(&seen);
+        caught(&report, "P5");
+        assert!(said(&report).contains(what), "{what}: {}", said(&report));
+    }
+}
+
 #[test]
 fn a_policy_exchanged_for_another_does_not_say_the_same() {
     // The lenient bundle was in force, and the strict one is what the log is made to name.

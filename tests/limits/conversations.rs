@@ -131,7 +131,8 @@ async fn a_policy_is_shown_what_is_new_and_what_it_denied_stays_new() {
     assert_eq!(of("a")["findings"][0]["since"], "new");
     for id in ["b", "c", "d"] {
         assert_eq!(of(id)["args"]["messages"], json!([bad, next]));
-        let finding = json!({"class": "personal", "kind": "card", "path": "/messages/0/content", "since": "earlier"});
+        let finding = json!({"class": "personal", "confidence": "high", "how": "plain", "kind": "card",
+            "path": "/messages/0/content", "since": "earlier"});
         assert_eq!(of(id)["findings"], json!([finding]));
         assert_eq!(of(id)["effect"]["new_messages"], 2);
         assert_eq!(of(id)["effect"]["messages"], 3);
@@ -222,7 +223,8 @@ async fn a_policy_sees_tools_that_it_allowed_by_their_digest_until_something_bes
     for (id, since) in [("a", "new"), ("b", "earlier"), ("c", "new")] {
         assert_eq!(of(id)["args"]["tools"] == tools, since == "new", "{id}");
         let path = "/tools/0/function/description";
-        let finding = json!({"class": "personal", "kind": "email", "path": path, "since": since});
+        let finding = json!({"class": "personal", "confidence": "high", "how": "plain", "kind": "email",
+            "path": path, "since": since});
         assert_eq!(of(id)["findings"], json!([finding]), "{id}");
     }
     assert_eq!(of("e")["args"]["tools"], bad["tools"], "what was denied is shown again");

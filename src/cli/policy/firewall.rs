@@ -29,11 +29,15 @@ struct OwnArgs {
     /// A file with rules in the form of gitleaks, as `firewall.gitleaks` names it
     #[arg(long, value_name = "FILE")]
     gitleaks: Vec<PathBuf>,
+    /// Work for each MiB of text, as `firewall.work.mib_ms` states it
+    #[arg(long, value_name = "N", default_value_t = firewall::MIB_MS)]
+    mib_ms: u64,
 }
 
 impl OwnArgs {
     fn install(&self) -> Result<(), Failure> {
-        let rules = own_rules(&self.shapes, &self.gitleaks).map_err(Failure::invalid)?;
+        let rules = own_rules(&self.shapes, &self.gitleaks, self.mib_ms);
+        let rules = rules.map_err(Failure::invalid)?;
         firewall::install(rules).map_err(Failure::invalid)
     }
 }
@@ -53,6 +57,8 @@ enum Command {
         json: JsonArg,
     },
     /// Print every kind of finding, and the digest of the rules
+    #[command(after_help = "Examples:\n  wicketgate policy firewall rules\n  \
+        wicketgate policy firewall rules --shapes lab-keys.yaml")]
     Rules {
         #[command(flatten)]
         own: OwnArgs,

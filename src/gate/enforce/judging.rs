@@ -49,6 +49,7 @@ impl Road {
         let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
         let mut against = self.against(&run, &prepared, &cancel);
         facts.taint = self.taint_of(&run, &prepared);
+        let prepared = prepared.after_reading(self.runs.marker.private(&run.taint.lock()));
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         // WHY: in a replay calls follow each other at another pace, and the recording says what was one too many.
         // The gate's own calls count for no rate of a policy.

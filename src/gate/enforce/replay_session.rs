@@ -17,7 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::judge::{Judged, Resumed};
 use crate::policy::PolicyEngine;
 use crate::policy::flow::TaintInput;
-use crate::policy::input::{PoolInput, RunFacts, ToolTrust};
+use crate::policy::input::{FirewallInput, PoolInput, RunFacts, ToolTrust};
 
 /// A run that is being opened at a replaying gate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -59,6 +59,8 @@ pub struct RecordedRunFacts {
     pub taint: Option<TaintInput>,
     /// `input.tool.trust`.
     pub trust: Option<ToolTrust>,
+    /// `input.firewall`; `None`: the input did not tell.
+    pub searched: Option<FirewallInput>,
 }
 
 /// One recorded call, as it is judged again.
@@ -110,10 +112,20 @@ impl RecordedStep {
     /// Puts the recorded run facts in place of the current ones.
     pub(super) fn replace_facts(&mut self, facts: &mut RunFacts) {
         let Some(recorded) = self.run_facts.take() else { return };
-        let RecordedRunFacts { calls, errors, denied, cost, pools, attested, taint, trust } =
-            recorded;
+        let RecordedRunFacts {
+            calls,
+            errors,
+            denied,
+            cost,
+            pools,
+            attested,
+            taint,
+            trust,
+            searched,
+        } = recorded;
         (facts.calls, facts.errors, facts.denied, facts.cost) = (calls, errors, denied, cost);
         (facts.pools, facts.attested, facts.trust) = (pools, attested, trust);
+        facts.searched = searched;
         facts.taint.recorded = Some(taint.unwrap_or_else(TaintInput::none));
     }
 }

@@ -283,6 +283,7 @@ impl Run {
             attested: attested.clone(),
             taint: Default::default(),
             trust: None,
+            searched: None,
         }
     }
 

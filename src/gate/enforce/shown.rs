@@ -91,7 +91,7 @@ pub(super) fn found(
 ) -> Vec<Finding> {
     let of_rest = rest.known.findings.iter().map(|one| {
         let since = if !all && rest.hides(one) { FindingAge::Earlier } else { FindingAge::New };
-        Finding { kind: one.kind.to_owned(), path: one.path.clone(), since }
+        one.finding(one.path.clone(), since)
     });
     let mut found: BTreeSet<Finding> = of_rest.collect();
     let mut at_new = 0_usize;
@@ -100,10 +100,8 @@ pub(super) fn found(
         let at = if is_new && !all { at_new } else { index };
         at_new = at_new.saturating_add(usize::from(message.is_new));
         let since = if is_new { FindingAge::New } else { FindingAge::Earlier };
-        let placed = message.known.findings.iter().map(|one| {
-            let path = format!("/{list}/{at}{}", one.path);
-            Finding { kind: one.kind.to_owned(), path, since }
-        });
+        let placed = message.known.findings.iter();
+        let placed = placed.map(|one| one.finding(format!("/{list}/{at}{}", one.path), since));
         found.extend(placed);
         if message.is_bypassed {
             let path = format!("/{list}/{at}");

@@ -81,6 +81,13 @@ impl Road {
             };
         }
         let call = prepared.call();
+        {
+            let mut taint = run.taint.lock();
+            if taint.labels().is_empty() {
+                taint.keep(call.canonical());
+                return TaintFacts { floor, ..TaintFacts::default() };
+            }
+        }
         let marks = self.runs.marker.call(call);
         let mut taint = run.taint.lock();
         let facts = taint.facts(&marks, floor);
@@ -100,7 +107,7 @@ impl Road {
             Outcome::Failed { message, .. } => message.as_bytes(),
             Outcome::Unknown { .. } | Outcome::Cancelled { .. } => &[],
         };
-        let own = run.taint.lock().own_words();
+        let own = run.taint.lock().own_words(&self.runs.marker);
         let place = (*finished.run(), finished.call().clone());
         let source = self.runs.marker.source(place, labels, (answer, &own));
         for run in std::iter::once(run).chain(run.above()) {

@@ -82,6 +82,8 @@ pub struct ToolGuard {
     pub low: GuardAction,
     /// Bytes of an answer that are searched.
     pub results_bytes: u64,
+    /// What happens to an answer with an image or a link whose address holds private data of the run.
+    pub rendered: GuardAction,
 }
 
 /// A direction in which something passes the gate.
@@ -115,7 +117,7 @@ impl Default for ToolGuard {
         let results =
             ClassActions { secret: Redact, personal: Off, injection: Warn, unicode: Strip };
         let (prompts, low) = (arguments, Warn);
-        Self { arguments, results, prompts, low, results_bytes: RESULT_BYTES }
+        Self { arguments, results, prompts, low, results_bytes: RESULT_BYTES, rendered: Warn }
     }
 }
 
@@ -190,6 +192,12 @@ impl FindingMarks {
     }
 }
 
+/// The private data that a run had read when a call of it was judged.
+pub trait ReadBefore: std::fmt::Debug + Send + Sync {
+    /// Whether a text holds a passage of it.
+    fn is_copied_in(&self, text: &str) -> bool;
+}
+
 /// What the firewall found in one call, and what follows from it.
 #[derive(Clone, Debug, Default)]
 pub struct Screening {
@@ -214,6 +222,8 @@ pub struct Screening {
     /// Everything that was found in the arguments of the call, whatever the configuration looks for; `None`: they were
     /// not searched as they are now.
     pub seen: Option<Vec<Finding>>,
+    /// The private data that the run had read; `None` if it had read none.
+    pub read: Option<Arc<dyn ReadBefore>>,
 }
 
 impl Screening {

@@ -9,8 +9,8 @@ use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::Effect;
 use crate::domain::facts::{Finding, ToolFacts};
 use crate::judge::conversation::ModelArgs;
-use crate::judge::guarding::Screening;
-use crate::policy::input::CallInput;
+use crate::judge::guarding::{self, ReadBefore, Screening};
+use crate::policy::input::{CallInput, FirewallInput};
 
 /// A resource that only the preparing executor can read back: a descriptor, a built request.
 pub type PreparedResource = Box<dyn Any + Send + Sync>;
@@ -70,6 +70,12 @@ impl Prepared {
     /// The same, with what the firewall found in its arguments.
     pub(crate) fn screened(mut self, screening: Screening) -> Self {
         *self.screening = screening;
+        self
+    }
+
+    /// The same, a call of a run that had read this.
+    pub(crate) fn after_reading(mut self, read: Option<Arc<dyn ReadBefore>>) -> Self {
+        self.screening.read = read;
         self
     }
 
@@ -159,7 +165,10 @@ impl Prepared {
             Some(views) => Some(views.shown.as_slice()),
             None => shown,
         };
-        CallInput { call: &self.call, shown, effect: &self.effect, findings: &self.findings }
+        let (call, effect, findings) = (&self.call, &self.effect, self.findings.as_slice());
+        let masked = self.screening.masked || self.screening.withheld.is_some();
+        let firewall = FirewallInput::of(guarding::rules(), masked, findings);
+        CallInput { call, shown, effect, findings, firewall }
     }
 
     /// The findings of the firewall.

@@ -49,6 +49,7 @@ pub(super) fn run_facts(input: &Document) -> Recorded {
         attested: input.context.attested.clone(),
         taint: input.taint.clone(),
         trust: input.tool.trust,
+        searched: input.firewall,
     }
 }
 

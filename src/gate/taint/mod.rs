@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use marks::{Mark, MarkKey};
+use zeroize::Zeroizing;
 
 use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
@@ -17,7 +18,9 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::domain::taint::{Label, LabelOrigin, TaintSpan};
+use crate::judge::guarding::ReadBefore;
 use crate::policy::flow::{FlowFloor, TaintFacts};
+use crate::record::debug_by;
 
 /// The labels whose content is looked for in later calls.
 const COMPARED: [Label; 2] = [Label::Untrusted, Label::Private];
@@ -29,6 +32,8 @@ const ANSWER_MARKS: usize = 2048;
 const OWN_MARKS: usize = 4096;
 /// Bytes of arguments of which the agent's own words are kept.
 const OWN_BYTES: usize = 64 << 10;
+/// Bytes that a kept call takes beside its arguments.
+const CALL_BYTES: usize = 64;
 /// Marks of a call that are looked up one by one, without a table of all that was read.
 const LOOKED_UP: usize = 1024;
 /// Passages that are found in one call.
@@ -56,10 +61,47 @@ pub struct Taint {
     sources: VecDeque<Arc<TaintSource>>,
     /// Marks of what the agent said before it could have read it.
     own: BTreeSet<u64>,
+    /// What it said before it had read anything, the newest last: marks are made once they are needed.
+    unread: UnmarkedCalls,
     /// Labels were recovered, and what brought them is not known any more.
     unknown: bool,
     /// The newest order that took labels away.
     cleared: u64,
+}
+
+/// Arguments of calls without their marks.
+#[derive(Clone, Default)]
+struct UnmarkedCalls(VecDeque<Zeroizing<Vec<u8>>>);
+
+debug_by!(UnmarkedCalls);
+
+impl UnmarkedCalls {
+    /// Keeps these, and of the others as many as a run has marks of.
+    fn push(&mut self, args: &[u8]) {
+        self.0.push_back(Zeroizing::new(args.to_vec()));
+        let mut left = OWN_BYTES;
+        let kept = self.0.iter().rev().take_while(|args| {
+            let rest = left.checked_sub(args.len().saturating_add(CALL_BYTES));
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        let kept = kept.count();
+        self.0.drain(..self.0.len().saturating_sub(kept));
+    }
+}
+
+/// The private data that a run had read, by its marks.
+#[derive(Debug)]
+struct PrivateReading {
+    key: MarkKey,
+    sources: Vec<Arc<TaintSource>>,
+}
+
+impl ReadBefore for PrivateReading {
+    fn is_copied_in(&self, text: &str) -> bool {
+        let has = |hash: u64| self.sources.iter().any(|one| one.marks.binary_search(&hash).is_ok());
+        marks::every(self.key, text).iter().any(|mark| has(mark.hash))
+    }
 }
 
 /// The texts of a call, each with its marks.
@@ -84,11 +126,24 @@ impl Marker {
         Self { key: MarkKey::of(&Digest::of(&[b"wicketgate/taint/1\0", secret])) }
     }
 
+    /// The private data that a run has read; `None` if it has read none.
+    #[must_use]
+    pub fn private(&self, taint: &Taint) -> Option<Arc<dyn ReadBefore>> {
+        let is_private = |source: &&Arc<TaintSource>| source.labels.contains(&Label::Private);
+        let sources: Vec<_> = taint.sources.iter().filter(is_private).cloned().collect();
+        let reading = PrivateReading { key: self.key, sources };
+        (!reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
+    }
+
     /// The marks of the arguments of a call.
     #[must_use]
     pub fn call(&self, call: &ToolCall) -> CallMarks {
+        self.of(call.args())
+    }
+
+    fn of(&self, args: &Json) -> CallMarks {
         let mut marks = CallMarks::default();
-        self.value(call.args(), "", &mut marks);
+        self.value(args, "", &mut marks);
         marks
     }
 
@@ -302,16 +357,31 @@ impl Taint {
         }
         let read: BTreeSet<u64> =
             self.sources.iter().flat_map(|source| source.marks.iter().copied()).collect();
+        self.say(call, |hash| !read.contains(&hash));
+    }
+
+    fn say(&mut self, call: &CallMarks, is_own: impl Fn(u64) -> bool) {
         let said = call.texts.iter().flat_map(|text| &text.marks).map(|mark| mark.hash);
-        self.own.extend(said.filter(|hash| !read.contains(hash)));
+        self.own.extend(said.filter(|hash| is_own(*hash)));
         while self.own.len() > OWN_MARKS {
             self.own.pop_first();
         }
     }
 
+    /// Keeps the canonical arguments of a call of a run that has read nothing: no mark of it is looked up.
+    pub fn keep(&mut self, args: &[u8]) {
+        if (marks::BYTES_MIN..=OWN_BYTES).contains(&args.len()) {
+            self.unread.push(args);
+        }
+    }
+
     /// Marks of what the agent said itself.
-    #[must_use]
-    pub fn own_words(&self) -> BTreeSet<u64> {
+    pub fn own_words(&mut self, marker: &Marker) -> BTreeSet<u64> {
+        for args in std::mem::take(&mut self.unread).0 {
+            if let Ok(args) = Json::parse(&args, &Limits::FILE) {
+                self.say(&marker.of(&args), |_| true);
+            }
+        }
         self.own.clone()
     }
 

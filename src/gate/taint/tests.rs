@@ -27,8 +27,8 @@ fn call(args: &str) -> ToolCall {
 }
 
 fn bring(taint: &mut Taint, from: &str, labels: &[Label], answer: &str) {
-    let source =
-        marker().source((run(), id(from)), labels, (answer.as_bytes(), &taint.own_words()));
+    let own = taint.own_words(&marker());
+    let source = marker().source((run(), id(from)), labels, (answer.as_bytes(), &own));
     taint.bring(&source);
 }
 
@@ -108,6 +108,34 @@ fn what_the_agent_said_first_is_not_influence_when_an_answer_repeats_it() {
     taint.note(&marker().call(&copy), copy.canonical().len());
     bring(&mut taint, "page-2", &[Label::Untrusted], PAGE);
     assert_eq!(facts(&taint, r#"{"url":"https://evil.test/collect"}"#).spans.len(), 1);
+}
+
+#[test]
+fn what_was_said_before_anything_was_read_is_the_agents_own_without_a_mark_until_then() {
+    let own = r#"{"note":"quarterly figures of the northern branch","to":"ann@shop.example"}"#;
+    let mut taint = Taint::default();
+    taint.keep(call(own).canonical());
+    assert!(taint.own.is_empty(), "no mark is made before one is needed");
+    bring(&mut taint, "echo", &[Label::Private], own);
+    assert_eq!(facts(&taint, own).spans, []);
+    bring(&mut taint, "table", &[Label::Private], TABLE);
+    let row = r#"{"x":"Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55"}"#;
+    assert!(!facts(&taint, row).spans.is_empty());
+    // A child says nothing of it itself.
+    let mut child = Taint::inherited([&taint]);
+    assert!(child.own_words(&marker()).is_empty());
+}
+
+#[test]
+fn a_run_that_has_read_nothing_keeps_no_more_of_its_calls_than_it_may() {
+    let mut taint = Taint::default();
+    for n in 0..2000 {
+        taint.keep(call(&format!(r#"{{"note":"number {n} of many notes"}}"#)).canonical());
+    }
+    let kept: usize = taint.unread.0.iter().map(|args| args.len() + CALL_BYTES).sum();
+    assert!((OWN_BYTES / 2..=OWN_BYTES).contains(&kept), "{kept}");
+    let newest = taint.unread.0.back().unwrap();
+    assert!(String::from_utf8_lossy(newest).contains("number 1999"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::kinds::{Class, Confidence, How, UNSCANNED, class_of};
 use super::views::Span;
 use super::{hygiene, joined, look, spelled, step};
 use crate::domain::canonical;
+use crate::domain::facts::{Finding, FindingAge};
 use crate::domain::json::Json;
 use crate::domain::pointer;
 
@@ -33,6 +34,14 @@ pub struct Hit {
 }
 
 impl Hit {
+    /// The finding as a policy sees it, in this place and without a mark.
+    #[must_use]
+    pub fn finding(&self, path: impl Into<String>, since: FindingAge) -> Finding {
+        let (confidence, how) = (Some(self.confidence), Some(self.how));
+        let (kind, path) = (self.kind.to_owned(), path.into());
+        Finding { kind, path, since, confidence, how, mark: None }
+    }
+
     /// The same, of a document that is not the one at hand: nothing has its value.
     #[must_use]
     pub fn elsewhere(self) -> Self {

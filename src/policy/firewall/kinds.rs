@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+pub use crate::domain::facts::{Confidence, How};
+
 use super::{own, shapes, steering};
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
+pub(super) use crate::domain::facts::UNSCANNED;
 use crate::domain::json::Json;
 
 /// What a finding is about. An action is configured per class.
@@ -41,55 +44,6 @@ impl Class {
     }
 }
 
-/// How sure a finding is.
-///
-/// Of kind `unscanned`, `High` means that the work of the scan had an end before the text had, and
-/// `Low` that something encoded decodes to bytes that are no text: an image, a key, a compressed file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Confidence {
-    /// The shape, a checksum or what stands beside it says so.
-    High,
-    /// It may well be something else: an example key, a test key, a value that is assigned to a name.
-    Low,
-}
-
-impl Confidence {
-    /// Its name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Low => "low",
-        }
-    }
-}
-
-/// How what is found was written.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum How {
-    /// As it is.
-    Plain,
-    /// Encoded: base64, hexadecimal digits, escapes, compressed. A mask covers the encoded run.
-    Decoded,
-    /// With characters that only look like those of it, or with invisible ones between.
-    Folded,
-    /// Over several texts of a document. It has no place in one of them, so nothing can be masked.
-    Joined,
-}
-
-impl How {
-    /// Its name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Decoded => "decoded",
-            Self::Folded => "folded",
-            Self::Joined => "joined",
-        }
-    }
-}
-
 /// One kind of finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KindRow {
@@ -100,9 +54,6 @@ pub struct KindRow {
     /// What it is, in a few words.
     pub about: &'static str,
 }
-
-/// What could not be looked through, among the kinds of findings.
-pub(super) const UNSCANNED: &str = "unscanned";
 
 /// What no vendor issues.
 const GENERAL: [KindRow; 33] = [

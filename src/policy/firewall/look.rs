@@ -7,14 +7,14 @@ use super::kinds::{Confidence, How};
 use super::rules::{self, Mode};
 use super::sieve::{self, Sieve};
 use super::views::{self, Span, Views};
-use super::{hygiene, plain};
+use super::{hygiene, own, plain};
 use crate::domain::readings::{
     self, LAYERS, LazyReading, Reading, digits_text, folded_text, has_hidden, numbers_text,
     printable_text, squeezed_text, together_text, unescaped_text,
 };
 
-/// Budget of decoded readings: bytes for each byte of the text, and beside that. The scan stops
-/// when it is used up.
+/// Budget of decoded readings: bytes for each byte of the text, and beside that, unless the configuration
+/// asks for other work. The scan stops when it is used up.
 const READINGS_PER_BYTE: usize = 96;
 const READINGS_BYTES: usize = 1 << 20;
 const READINGS_BYTES_MAX: usize = 1 << 29;
@@ -84,10 +84,10 @@ const BESIDE: Range<usize> = 8..4096;
 const NAME_MAX: usize = 128;
 
 fn through(source: &str, sifts: bool) -> TextFindings {
-    let left = budget(source.len());
-    let mut scan = TextScan { seen: TextFindings::default(), left, is_first: true, sifts };
+    let mut scan = TextScan { seen: TextFindings::default(), left: 0, is_first: true, sifts };
     // Nothing shorter holds anything, however it is written.
     if source.len() >= 6 {
+        scan.left = own::work(budget(source.len()));
         let text = folded_text(source);
         let make = || Reading::of(source);
         let plain = LazyReading::of(&text, &make);

@@ -35,13 +35,15 @@ mod window;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::canonical;
-use crate::domain::facts::Finding;
+use crate::domain::facts::{Finding, FindingAge};
 use crate::domain::json::Json;
 use crate::domain::pointer;
 
 pub use hit::{FINDINGS_MAX, Hit, is_flood, names_every_secret, scan, strip, strip_text, values};
 pub use kinds::{Class, Confidence, How, KindRow, class_of, kinds, rules_digest};
-pub use own::{OwnRules, RuleError, RuleFile, RuleForm, document_in_force, install, is_own};
+pub use own::{
+    MIB_MS, OwnRules, RuleError, RuleFile, RuleForm, document_in_force, install, is_own,
+};
 pub use window::{RedactWindow, Unmaskable};
 
 use kinds::UNSCANNED;
@@ -66,8 +68,8 @@ pub fn findings(value: &Json) -> Vec<Finding> {
 }
 
 /// The findings of a scan, sorted by kind and place.
-pub fn findings_of(hits: &[Hit]) -> Vec<Finding> {
-    let found = hits.iter().map(|hit| Finding::new(hit.kind, hit.path.clone()));
+fn findings_of(hits: &[Hit]) -> Vec<Finding> {
+    let found = hits.iter().map(|hit| hit.finding(hit.path.clone(), FindingAge::New));
     found.collect::<BTreeSet<Finding>>().into_iter().collect()
 }
 

@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use super::fold;
 use super::kinds::{Confidence, How};
-use super::plain;
 use super::shape::{ALNUM, Alphabet, BASE32, BASE32_LOWER, HEX_ANY};
+use super::{own, plain};
 use crate::domain::readings::Reading;
 
 /// One place in the source.
@@ -39,7 +39,8 @@ const STRETCH_MIN: usize = 12;
 const UNPACKED_MAX: usize = 64 * 1024;
 /// Pairs of digits in a row that are decoded.
 const PAIRS_MIN: usize = 16;
-/// Work: bytes looked at for each byte of the source, and beside that.
+/// Work: bytes looked at for each byte of the source, and beside that, unless the configuration asks for
+/// other work.
 const WORK_PER_BYTE: usize = 24;
 const WORK_BYTES: usize = 4 << 20;
 
@@ -59,6 +60,7 @@ type Place<'p> = &'p dyn Fn(&Range<usize>) -> Range<usize>;
 /// Looks through a text.
 pub(super) fn look(source: &str) -> Views {
     let work = source.len().saturating_mul(WORK_PER_BYTE).saturating_add(WORK_BYTES);
+    let work = own::work(work);
     let mut views = Views { spans: Vec::new(), is_over: false, work };
     let place: Place<'_> = &Range::clone;
     views.text(source.as_bytes(), place, How::Plain, LAYERS);

@@ -4,7 +4,7 @@
 //! only there. The members of effects are in `effect.rs`.
 
 use crate::domain::effect::ToolKind;
-use crate::domain::facts::FindingAge;
+use crate::domain::facts::{Confidence, FindingAge, How};
 use crate::domain::taint::{Egress, FlowAction, Label};
 use crate::effect;
 use crate::firewall::Class;
@@ -203,10 +203,21 @@ pub(crate) static INPUT: Shape = Shape::Object(&[
         "findings",
         Shape::List(&Shape::Object(&[
             may("class", Shape::OneOf(CLASSES)),
+            may("confidence", Shape::OneOf(Confidence::TEXTS)),
+            may("how", Shape::OneOf(How::TEXTS)),
             has("kind", Shape::Text),
+            may("mark", Shape::Text),
             has("path", Shape::Text),
             may("since", Shape::OneOf(FindingAge::TEXTS)),
         ])),
+    ),
+    has(
+        "firewall",
+        Shape::Object(&[
+            has("complete", Shape::Flag),
+            has("masked", Shape::Flag),
+            has("rules", Shape::Text),
+        ]),
     ),
     has(
         "approvals",

@@ -19,6 +19,8 @@ const TEXT: &str = r#"{
   "time": {"rfc3339": "2026-11-18T12:00:00.000Z", "unix": 1795003200, "weekday": "wednesday", "hour": 12, "minute": 0,
     "tz": "UTC"},
   "findings": [],
+  "firewall": {"complete": true, "masked": false,
+    "rules": "sha256:0000000000000000000000000000000000000000000000000000000000000000"},
   "approvals": [],
   "pools": [],
   "observe": [],

@@ -1,10 +1,11 @@
 //! The facts about a call before the decision: its tool, and what the firewall found in it.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::closed::texts;
+use super::closed::{texts, textual};
 use super::digest::Digest;
 use super::id::ToolName;
 use super::taint::ToolRoles;
@@ -49,9 +50,60 @@ texts! {
     }
 }
 
+texts! {
+    /// How sure a finding is.
+    ///
+    /// Of kind `unscanned`, `High` means that the work of the scan had an end before the text had, and
+    /// `Low` that something encoded decodes to bytes that are no text: an image, a key, a compressed file.
+    pub enum Confidence {
+        /// The shape, a checksum or what stands beside it says so.
+        High = "high",
+        /// It may well be something else: an example key, a test key, a value that is assigned to a name.
+        Low = "low",
+    }
+}
+
+texts! {
+    /// How what is found was written.
+    pub enum How {
+        /// As it is.
+        Plain = "plain",
+        /// Encoded: base64, hexadecimal digits, escapes, compressed. A mask covers the encoded run.
+        Decoded = "decoded",
+        /// With characters that only look like those of it, or with invisible ones between.
+        Folded = "folded",
+        /// Over several texts of a document. It has no place in one of them, so nothing can be masked.
+        Joined = "joined",
+    }
+}
+
 /// The kind of a finding that is not the firewall's: a request to a model has the result of a tool of
 /// the gate, which a model asked for and the agent never called at the gate.
 pub const BYPASSED: &str = "proposal.bypassed";
+/// The kind of a finding that stands for what could not be looked through.
+pub const UNSCANNED: &str = "unscanned";
+
+/// The keyed mark of a value that was found, written as 32 lowercase hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FindingMark(pub [u8; 16]);
+
+impl FindingMark {
+    /// Reads its text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        let mut bytes = [0; 16];
+        (is_lower && hex::decode_to_slice(text, &mut bytes).is_ok()).then_some(Self(bytes))
+    }
+}
+
+impl fmt::Display for FindingMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+textual!(FindingMark, "32 lowercase hex digits", "^[0-9a-f]{32}$");
 
 /// A finding of the firewall in arguments (`input.findings[]`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
@@ -63,11 +115,24 @@ pub struct Finding {
     /// Earlier versions of the input did not tell.
     #[serde(default)]
     pub since: FindingAge,
+    /// How sure it is; earlier versions of the input did not tell.
+    pub confidence: Option<Confidence>,
+    /// How it was written; earlier versions of the input did not tell.
+    pub how: Option<How>,
+    /// Keyed mark of its value, where the configuration asks for marks.
+    pub mark: Option<FindingMark>,
 }
 
 impl Finding {
-    /// A finding in a text that is new to the run.
+    /// A sure finding in a text that is new to the run, as it is written there.
     pub fn new(kind: &str, path: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), path: path.into(), since: FindingAge::New }
+        let (confidence, how) = (Some(Confidence::High), Some(How::Plain));
+        let (kind, path) = (kind.to_owned(), path.into());
+        Self { kind, path, since: FindingAge::New, confidence, how, mark: None }
+    }
+
+    /// Whether it says that a search did not come to its end.
+    pub fn is_cut(&self) -> bool {
+        self.kind == UNSCANNED && self.confidence != Some(Confidence::Low)
     }
 }

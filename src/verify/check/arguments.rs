@@ -146,17 +146,25 @@ impl ShownArguments {
     /// Whether the firewall finds the same in what the policy saw. What it found in messages that
     /// are not shown, or without their text, cannot be found again.
     pub fn finds(&self, input: &Input) -> Result<(), Error> {
-        let recorded: BTreeSet<Finding> =
-            input.findings.read::<Vec<Finding>>().map_err(Error::Shape)?.into_iter().collect();
+        let recorded: Vec<Finding> = input.findings.read().map_err(Error::Shape)?;
+        // Earlier inputs do not tell how sure a finding is, and no mark can be made again without its key.
+        let tells = input.firewall.is_some();
+        let form = |one: Finding| match tells {
+            true => Finding { mark: None, ..one },
+            false => Finding { confidence: None, how: None, mark: None, ..one },
+        };
+        let recorded: BTreeSet<Finding> = recorded.into_iter().map(form).collect();
         let Some(shown) = &self.shown else {
-            let again: BTreeSet<Finding> = firewall::findings(&input.args).into_iter().collect();
+            let again: BTreeSet<Finding> =
+                firewall::findings(&input.args).into_iter().map(form).collect();
             return if again == recorded { Ok(()) } else { Err(Error::Findings) };
         };
         let mut rest = without_messages(&input.args);
         if let Json::Object(members) = &mut rest {
             members.retain(|name, _| !self.digests.contains(name.as_str()));
         }
-        let mut again: BTreeSet<Finding> = firewall::findings(&rest).into_iter().collect();
+        let mut again: BTreeSet<Finding> =
+            firewall::findings(&rest).into_iter().map(form).collect();
         let (mut cut, list) = (Vec::new(), list_member(&input.args));
         let seen = messages(&input.args).unwrap_or_default().iter().zip(shown);
         for (index, (message, (_, has_text))) in seen.enumerate() {
@@ -167,7 +175,7 @@ impl ShownArguments {
             let found = firewall::findings(message).into_iter();
             again.extend(found.map(|one| {
                 let path = format!("/{list}/{index}{}", one.path);
-                Finding { path, ..one }
+                form(Finding { path, ..one })
             }));
         }
         // More than an input names: those that it names are not all.

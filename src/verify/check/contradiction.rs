@@ -82,6 +82,12 @@ pub(super) enum Error {
     Arguments,
     #[error("the policy saw findings that do not follow from the arguments")]
     Findings,
+    #[error("the policy saw findings that lack a recorded one")]
+    RecordedFindings,
+    #[error("the policy saw a different `firewall.{0}` from the recorded one")]
+    Search(&'static str),
+    #[error("the policy saw a different `taint.{0}` from the recorded one")]
+    Taint(&'static str),
 }
 
 /// Why a decision cannot be made again.

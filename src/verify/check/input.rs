@@ -9,7 +9,7 @@ use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::time::Timestamp;
 use crate::policy::flow::TaintInput;
-use crate::policy::input::{VERSION, VERSION_1};
+use crate::policy::input::{FirewallInput, VERSION, VERSION_1};
 
 /// The whole document.
 #[derive(Debug, Deserialize)]
@@ -24,6 +24,8 @@ pub(super) struct Input {
     pub context: ClaimedFacts,
     pub effect: Json,
     pub findings: Json,
+    /// Absent in version 1, and in the first documents of version 2.
+    pub firewall: Option<FirewallInput>,
     pub history: Counters,
     pub observe: Vec<String>,
     #[serde(rename = "pools")]
@@ -108,7 +110,7 @@ impl Input {
 
     /// The version that a document with these members has.
     pub const fn version(&self) -> &'static str {
-        if self.taint.is_some() { VERSION } else { VERSION_1 }
+        if self.taint.is_some() || self.firewall.is_some() { VERSION } else { VERSION_1 }
     }
 
     /// When the policy was evaluated.

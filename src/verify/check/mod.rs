@@ -11,6 +11,7 @@ mod alone;
 pub mod anchors;
 mod approvals;
 mod arguments;
+mod both;
 mod break_glass;
 pub mod case;
 mod closed;

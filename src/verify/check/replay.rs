@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::arguments;
+use super::both;
 use super::case::Case;
 use super::contradiction::{Error, Undecidable};
 use super::input::Input;
@@ -37,7 +38,7 @@ use crate::policy::{self, EngineError, PolicyEngine as _, input};
 use crate::projection::{BundleMaterial, decides, is_of_model};
 use crate::record::Role;
 use crate::record::call::{CallDenied, Decision};
-use crate::record::run::RunOpened;
+use crate::record::run::{ReplayMode, RunOpened};
 use crate::trust::SKEW_MILLIS;
 use crate::yaml;
 
@@ -273,11 +274,23 @@ impl RecordedInput<'_> {
         self.labels(opened)?;
         self.manifest()?;
         self.counters()?;
+        // What is played again is judged by what the recorded run had read and by its search, and brings its
+        // own labels and findings.
+        if !self.is_played() {
+            both::taint(&self.input, &decision)?;
+            both::search(&self.input, &decision)?;
+        }
         let at = self.time()?;
         if engine.valid_until().is_some_and(|until| until <= at) {
             return Err(Error::Ended);
         }
         self.observing(engine, at)
+    }
+
+    /// Whether its facts come from a recording.
+    fn is_played(&self) -> bool {
+        let mode = self.opened.replay.as_ref().map(|replay| replay.mode);
+        matches!(mode, Some(ReplayMode::Replay | ReplayMode::Fork))
     }
 
     /// The binding is that of the run; or the gate saw the model: then this is a call to a model, or

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::change::Outcome;
+use super::judged::NotJudged;
 use crate::domain::canonical;
 use crate::domain::decision::{Course, Verdict};
 use crate::domain::digest::Digest;
@@ -30,8 +31,41 @@ pub struct Candidate {
     pub version: String,
     /// What it would pass to layers that count approvers (`input.quorum`).
     quorum: Json,
-    /// Whether a rule names what a run has read.
-    reads_taint: bool,
+    /// What its rules name that earlier inputs do not have.
+    reads: ReadMembers,
+}
+
+/// Members of an input that came later than the first ones.
+#[derive(Clone, Copy, Default, Debug)]
+struct ReadMembers {
+    /// `input.taint`.
+    taint: bool,
+    /// `input.firewall`.
+    firewall: bool,
+    /// How sure a finding is, how it was written, and its mark.
+    finding: bool,
+}
+
+impl ReadMembers {
+    /// What this text of rules names.
+    fn of(text: &str) -> Self {
+        let names = |any: &[&str]| any.iter().any(|one| text.contains(one));
+        let finding =
+            names(&[".confidence", "\"confidence\"", ".how", "\"how\"", ".mark", "\"mark\""]);
+        Self {
+            taint: names(&["input.taint"]),
+            firewall: names(&["input.firewall"]),
+            finding: finding && names(&["input.findings"]),
+        }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            taint: self.taint || other.taint,
+            firewall: self.firewall || other.firewall,
+            finding: self.finding || other.finding,
+        }
+    }
 }
 
 /// A recorded input that this build can parse.
@@ -54,6 +88,10 @@ pub(super) struct Input {
     kind: String,
     /// What the run had read; absent in version 1.
     taint: Option<TaintInput>,
+    /// Whether it tells of the search of the arguments.
+    tells_search: bool,
+    /// Whether all that it says of its findings is what a gate says today.
+    tells_findings: bool,
     /// Whether the agent gave a reason for the call.
     is_justified: bool,
 }
@@ -68,6 +106,8 @@ impl Input {
         let under_break_glass = document.break_glass.is_some_and(|order| order.open);
         let (is_approved, taint) = (is_released(None, &document.approvals), document.taint);
         let kind = document.tool.kind;
+        let tells_search = document.firewall.is_some();
+        let tells_findings = document.findings.iter().all(|one| one.confidence.is_some());
         Some(Self {
             body,
             json,
@@ -78,6 +118,8 @@ impl Input {
             is_approved,
             kind,
             taint,
+            tells_search,
+            tells_findings,
             is_justified,
         })
     }
@@ -93,14 +135,21 @@ impl Candidate {
         let quorum = input::quorum_json(engine.by_hand());
         let (name, version) = (bundle.name().to_owned(), bundle.version().to_string());
         let is_rule = |name: &str| name.ends_with(".rego") && !name.ends_with("_test.rego");
-        let names_it = |text: &[u8]| String::from_utf8_lossy(text).contains("input.taint");
-        let reads_taint = bundle.as_written().any(|(name, text)| is_rule(name) && names_it(text));
-        Ok(Self { engine, name, version, quorum, reads_taint })
+        let rules = bundle.as_written().filter(|(name, _)| is_rule(name));
+        let reads = rules.fold(ReadMembers::default(), |reads, (_, text)| {
+            reads.and(ReadMembers::of(&String::from_utf8_lossy(text)))
+        });
+        Ok(Self { engine, name, version, quorum, reads })
     }
 
-    /// Whether its rules read what this input is too old to have.
-    pub(super) const fn asks_for_more(&self, input: &Input) -> bool {
-        self.reads_taint && input.taint.is_none()
+    /// What its rules read and this input is too old to have.
+    pub(super) const fn lacks(&self, input: &Input) -> Option<NotJudged> {
+        if self.reads.taint && input.taint.is_none() {
+            return Some(NotJudged::NoTaint);
+        }
+        let search = self.reads.firewall && !input.tells_search;
+        let finding = self.reads.finding && !input.tells_findings;
+        if search || finding { Some(NotJudged::NoSearch) } else { None }
     }
 
     /// Digest of the bundle, composition library included.

@@ -62,6 +62,8 @@ pub enum NotJudged {
     Agent,
     /// The bundle asks what the run had read, and the input is older than that.
     NoTaint,
+    /// The bundle asks what the firewall knows of a finding or of its search, and the input is older.
+    NoSearch,
 }
 
 impl NotJudged {
@@ -86,6 +88,10 @@ impl NotJudged {
             Self::Unread => "the entry cannot be read".to_owned(),
             Self::NoTaint => {
                 "the bundle reads `input.taint`, and the input is of a version without it"
+                    .to_owned()
+            }
+            Self::NoSearch => {
+                "the bundle reads `input.firewall` or more of `input.findings` than the input has"
                     .to_owned()
             }
             Self::Agent => {
@@ -149,11 +155,12 @@ impl EntryReference {
 /// Evaluates one decision.
 pub(super) fn judge(comparison: &Comparison<'_>, mut item: DecisionEntry) -> JudgedDecision {
     let (mut fault, place) = (None, EntryReference::of(&item.entry));
-    let result = match read(comparison.vault, &mut item) {
+    let is_whole = |input: Input| match comparison.new.lacks(&input) {
+        Some(lacking) => Err(JudgedOutcome::NotJudged(lacking)),
+        None => Ok(input),
+    };
+    let result = match read(comparison.vault, &mut item).and_then(is_whole) {
         Err(result) => result,
-        Ok(input) if comparison.new.asks_for_more(&input) => {
-            JudgedOutcome::NotJudged(NotJudged::NoTaint)
-        }
         Ok(input) => {
             let old = match &comparison.old {
                 Baseline::Recorded => Outcome::recorded(&item.entry),
@@ -317,9 +324,15 @@ mod tests {
     }
 
     fn judged(item: DecisionEntry) -> JudgedOutcome {
+        judged_by(item, "")
+    }
+
+    /// By a bundle that has this beside its rule.
+    fn judged_by(item: DecisionEntry, more: &str) -> JudgedOutcome {
         let meta = r#"{"name":"t","version":"1.0.0"}"#;
         let rules = "package wicketgate.agent\nimport rego.v1\nallow if input.tool.name == \"t\"\n";
-        let files = [("bundle.json", meta), ("agent/main.rego", rules)];
+        let rules = format!("{rules}{more}");
+        let files = [("bundle.json", meta), ("agent/main.rego", &rules)];
         let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
         let new = Candidate::new(&Bundle::of_files(files.into()).unwrap()).unwrap();
         let comparison = Comparison { new: &new, old: Baseline::Recorded, vault: None, jobs: 1 };
@@ -360,6 +373,33 @@ mod tests {
         let mut hidden = item("d", Some(INPUT), None);
         hidden.incognito = true;
         assert_eq!(not_judged(hidden), NotJudged::Incognito);
+    }
+
+    #[test]
+    fn an_input_that_lacks_what_a_rule_reads_is_not_judged() {
+        let old = INPUT.replace("\"args\"", r#""findings":[{"kind":"card","path":"/a"}],"args""#);
+        let new = old.replace("\"path\"", r#""confidence":"high","path""#);
+        let searched = r#""firewall":{"complete":true,"masked":false,"rules":"sha256:"#;
+        let searched = format!(r#"{searched}{}"}},"args""#, "0".repeat(64));
+        let searched = INPUT.replace("\"args\"", &searched);
+        let one = |input: &str, rule: &str| {
+            let rule = format!("deny contains \"no\" if {rule}\n");
+            judged_by(item("d", Some(input), Some(input)), &rule)
+        };
+        let lacks = |input: &str, rule: &str| match one(input, rule) {
+            JudgedOutcome::NotJudged(why) => Some(why),
+            JudgedOutcome::Same
+            | JudgedOutcome::Changed(_)
+            | JudgedOutcome::NotAsked
+            | JudgedOutcome::Foreign => None,
+        };
+        let (sure, kind) =
+            (r#"input.findings[_].confidence == "high""#, r#"input.findings[_].kind == "iban""#);
+        assert_eq!(lacks(&old, sure), Some(NotJudged::NoSearch));
+        assert_eq!((lacks(&new, sure), lacks(&old, kind), lacks(INPUT, sure)), (None, None, None));
+        assert_eq!(lacks(&old, "input.firewall.masked"), Some(NotJudged::NoSearch));
+        assert_eq!(lacks(&searched, "input.firewall.masked"), None);
+        assert_eq!(lacks(&searched, "input.taint.trifecta"), Some(NotJudged::NoTaint));
     }
 
     #[test]

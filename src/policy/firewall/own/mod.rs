@@ -9,6 +9,7 @@ mod shapes;
 mod tests;
 mod toml;
 
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use super::kinds::{self, Class, KindRow};
@@ -76,16 +77,25 @@ pub enum RuleError {
     /// The document of a bundle is not readable.
     #[error("the rules of the operator cannot be read: {0}")]
     Document(String),
+    /// The work is out of range.
+    #[error("`mib_ms` is {0}: state a number from 25 to 2500")]
+    Work(u64),
     /// The process searches with other rules.
     #[error("the rules of the firewall changed: restart the gate")]
     InUse,
 }
+
+/// Work for each MiB of text, unless an operator asks for other work.
+pub const MIB_MS: u64 = 250;
+/// The least and the most work.
+const MIB_MS_RANGE: RangeInclusive<u64> = 25..=2500;
 
 /// Rules of an operator that were read and checked.
 #[derive(Debug)]
 pub struct OwnRules {
     shapes: Vec<shapes::OwnShape>,
     leaks: Vec<LeakRule>,
+    mib_ms: u64,
     document: Option<Vec<u8>>,
 }
 
@@ -95,6 +105,18 @@ impl OwnRules {
     /// # Errors
     /// A file has an error; it is named with its line.
     pub fn read(files: &[RuleFile]) -> Result<Self, RuleError> {
+        Self::with_work(files, MIB_MS)
+    }
+
+    /// The same, with other work for each MiB of text: milliseconds of a core that looks at 100 MB in a
+    /// second. Bytes are counted, and no time.
+    ///
+    /// # Errors
+    /// As [`OwnRules::read`]; or the work is out of range.
+    pub fn with_work(files: &[RuleFile], mib_ms: u64) -> Result<Self, RuleError> {
+        if !MIB_MS_RANGE.contains(&mib_ms) {
+            return Err(RuleError::Work(mib_ms));
+        }
         if files.len() > RULE_FILES {
             return Err(RuleError::Document(format!("more than {RULE_FILES} files")));
         }
@@ -129,8 +151,10 @@ impl OwnRules {
                 names.push(kind);
             }
         }
-        let document = (!files.is_empty()).then(|| document(files));
-        Ok(Self { shapes, leaks, document })
+        // WHY with the rules: with other work, the same text may give other findings.
+        let is_ours = files.is_empty() && mib_ms == MIB_MS;
+        let document = (!is_ours).then(|| document(files, mib_ms));
+        Ok(Self { shapes, leaks, mib_ms, document })
     }
 
     /// Reads what [`OwnRules::document`] wrote; `None` if other rules of ours belong to it.
@@ -155,7 +179,12 @@ impl OwnRules {
             Some(RuleFile { name: text("name")?, form, text: text("text")? })
         };
         let files: Option<Vec<RuleFile>> = files.iter().map(file).collect();
-        Self::read(&files.ok_or_else(|| bad("a file has another form"))?).map(Some)
+        let files = files.ok_or_else(|| bad("a file has another form"))?;
+        let mib_ms = match json.get("mib_ms") {
+            Some(work) => work.as_u64().ok_or_else(|| bad("`mib_ms` is no number"))?,
+            None => MIB_MS,
+        };
+        Self::with_work(&files, mib_ms).map(Some)
     }
 
     /// The files and the digest of our rules, canonical; the digest of these bytes is that of all rules
@@ -175,7 +204,7 @@ impl OwnRules {
     }
 }
 
-fn document(files: &[RuleFile]) -> Vec<u8> {
+fn document(files: &[RuleFile], mib_ms: u64) -> Vec<u8> {
     let file = |one: &RuleFile| {
         let form = match one.form {
             RuleForm::Shapes => "shapes",
@@ -186,7 +215,9 @@ fn document(files: &[RuleFile]) -> Vec<u8> {
     };
     let files: Vec<Json> = files.iter().map(file).collect();
     let base = Json::from(kinds::our_digest().prefixed());
-    canonical::bytes(&Json::object([("base", base), ("files", files.into())]))
+    let work = (mib_ms != MIB_MS).then(|| ("mib_ms", Json::from(mib_ms)));
+    let all = [("base", base), ("files", files.into())].into_iter().chain(work);
+    canonical::bytes(&Json::object(all))
 }
 
 /// What a process searches with beside our rules.
@@ -196,7 +227,9 @@ pub(super) struct OwnInForce {
     pub vendors: Vec<Vendor>,
     /// Rules of gitleaks.
     pub leaks: Vec<LeakRule>,
-    /// The document of the files.
+    /// The work for each MiB of text.
+    pub mib_ms: u64,
+    /// The document of the files and of the work.
     pub document: Option<Vec<u8>>,
 }
 
@@ -204,7 +237,25 @@ static IN_FORCE: OnceLock<OwnInForce> = OnceLock::new();
 
 /// The rules of the operator that this process searches with.
 pub(super) fn in_force() -> &'static OwnInForce {
-    IN_FORCE.get_or_init(|| OwnInForce { vendors: Vec::new(), leaks: Vec::new(), document: None })
+    let nothing = || {
+        let (vendors, leaks) = (Vec::new(), Vec::new());
+        OwnInForce { vendors, leaks, mib_ms: MIB_MS, document: None }
+    };
+    IN_FORCE.get_or_init(nothing)
+}
+
+/// The work that the operator allows, where ours is `bytes` to look at.
+pub(super) fn work(bytes: usize) -> usize {
+    scaled(bytes, in_force().mib_ms)
+}
+
+fn scaled(bytes: usize, mib_ms: u64) -> usize {
+    if mib_ms == MIB_MS {
+        return bytes;
+    }
+    let of = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX);
+    let work = of(bytes).saturating_mul(mib_ms.into()) / u128::from(MIB_MS);
+    usize::try_from(work).unwrap_or(usize::MAX)
 }
 
 /// Makes these the rules of this process, besides ours. It does so once, before the first search.
@@ -213,8 +264,9 @@ pub(super) fn in_force() -> &'static OwnInForce {
 /// The process searches with other rules already.
 pub fn install(rules: OwnRules) -> Result<(), RuleError> {
     let digest = rules.digest();
-    let OwnRules { shapes, leaks, document } = rules;
-    IN_FORCE.get_or_init(|| OwnInForce { vendors: shapes::vendors(shapes), leaks, document });
+    let OwnRules { shapes, leaks, mib_ms, document } = rules;
+    let own = || OwnInForce { vendors: shapes::vendors(shapes), leaks, mib_ms, document };
+    IN_FORCE.get_or_init(own);
     if kinds::rules_digest() == digest { Ok(()) } else { Err(RuleError::InUse) }
 }
 

@@ -80,6 +80,19 @@ fn an_error_in_a_file_of_gitleaks_names_the_file_the_line_and_the_rule() {
 }
 
 #[test]
+fn other_work_is_a_part_of_the_rules_and_counts_in_bytes() {
+    assert_eq!([scaled(5000, MIB_MS), scaled(5000, 25), scaled(5000, 2500)], [5000, 500, 50_000]);
+    let less = OwnRules::with_work(&[], 25).unwrap();
+    assert_ne!(less.digest(), kinds::our_digest());
+    let again = OwnRules::of_document(less.document().unwrap()).unwrap().unwrap();
+    assert_eq!((again.mib_ms, again.digest()), (25, less.digest()));
+    for wrong in [0, 24, 2501] {
+        let error = OwnRules::with_work(&[], wrong).unwrap_err().to_string();
+        assert!(error.contains("from 25 to 2500"), "{error}");
+    }
+}
+
+#[test]
 fn the_digest_of_all_rules_is_that_of_the_document_which_gives_the_same_rules() {
     let files = [file(RuleForm::Shapes, SHAPE), file(RuleForm::Gitleaks, RULE)];
     let rules = OwnRules::read(&files).unwrap();
