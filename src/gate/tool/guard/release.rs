@@ -134,6 +134,7 @@ impl Floor {
             class: Class::Injection.as_str(),
             confidence: firewall::Confidence::High.as_str(),
             mark: None,
+            exception: None,
             path: place(path),
             action,
         }));
@@ -220,6 +221,7 @@ impl Floor {
             class: Class::Unscanned.as_str(),
             confidence: firewall::Confidence::High.as_str(),
             mark: None,
+            exception: None,
             path: String::new(),
             action,
             exception: None,
