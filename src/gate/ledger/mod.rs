@@ -51,6 +51,7 @@ pub mod postgres;
 pub mod proofs;
 pub mod pruning;
 pub mod reader;
+mod reading;
 pub mod reap;
 pub mod recall;
 pub mod recover;
@@ -213,6 +214,7 @@ debug_by!(LedgerParts);
 
 pub use in_force::Activated;
 pub use later::Promised;
+pub use reading::{PastReading, SealedReading};
 pub use recovered::{
     Delegated, PastAnswer, PastModels, PastRate, PastSpending, PastUsage, RecoveredRun, Unmeasured,
 };

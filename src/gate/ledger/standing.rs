@@ -83,7 +83,7 @@ impl TrustKeeper {
 }
 
 /// The first entry at this time or later.
-async fn first_at(
+pub(super) async fn first_at(
     (store, key): (&dyn LedgerStore, &LeaseKey),
     time: Timestamp,
 ) -> Result<Seq, StoreError> {
