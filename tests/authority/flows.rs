@@ -437,4 +437,10 @@ async fn twenty_benign_sessions_are_never_held() {
     }
     gate.stop().await;
     assert_eq!(checker::entries(&world.estate.database, "call.held").len(), 0);
+    // And an operator is not called: a run that could send something else is known once, and no more.
+    let alerts = checker::entries(&world.estate.database, "alert.raised");
+    assert!(alerts.iter().all(|alert| alert["data"]["severity"] == "low"), "{alerts:?}");
+    let runs: Vec<&Value> = alerts.iter().map(|alert| &alert["data"]["run"]).collect();
+    assert!(runs.iter().all(|run| runs.iter().filter(|other| *other == run).count() == 1));
+    assert!(!alerts.is_empty(), "some of them read both and sent words of their own");
 }

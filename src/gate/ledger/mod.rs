@@ -19,7 +19,6 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
 use crate::record::debug_by;
-use crate::record::trust::TrustWindow;
 use crate::telemetry::metrics::Metrics;
 use drafts::DraftWithPayloads;
 use item::{Claim, Completion, Item};
@@ -160,7 +159,7 @@ pub struct LedgerSettings {
     /// When alerts are raised.
     pub alerts: crate::record::alert::AlertRules,
     /// Which ended calls policies see of a tool; `None`: they see none.
-    pub trust: Option<TrustWindow>,
+    pub trust: Option<TrustRule>,
 }
 
 impl Default for LedgerSettings {
@@ -218,6 +217,7 @@ pub use reading::{PastReading, SealedReading};
 pub use recovered::{
     Delegated, PastAnswer, PastModels, PastRate, PastSpending, PastUsage, RecoveredRun, Unmeasured,
 };
+pub use standing::TrustRule;
 
 /// A handle on the ledger. Cheap to clone.
 #[derive(Clone)]
