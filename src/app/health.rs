@@ -1,4 +1,5 @@
-//! The gate's own health in its ledger: each change of readiness after the first, with its reasons.
+//! The gate's own health in its ledger: each change of readiness after the first, with its reasons. And that of its
+//! tools: alerts about trust that falls.
 
 use std::sync::{Arc, Weak};
 
@@ -12,13 +13,17 @@ use crate::serve::Readiness;
 const REASONS_MAX: usize = 16;
 const REASON_MAX: usize = 256;
 
-/// Writes `health.changed` until the gate is asked to stop. A change that the ledger itself caused
+/// Writes `health.changed`, and alerts about trust, until the gate is asked to stop. A change that the ledger itself caused
 /// is recorded as soon as the ledger works again: its entry is later than the change.
 pub(super) fn follow(running: &Arc<Running>) {
     let watching = watch(Arc::downgrade(running), running.readiness.subscribe());
     let stop = running.stop.clone();
     running.following.spawn(async move {
         let _stopped = stop.run_until_cancelled(watching).await;
+    });
+    let (ledger, stop) = (running.ledger.clone(), running.stop.clone());
+    running.following.spawn(async move {
+        let _stopped = stop.run_until_cancelled(ledger.watch_trust()).await;
     });
 }
 

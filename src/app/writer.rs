@@ -13,7 +13,7 @@ use crate::ledger::postgres::PostgresStore;
 use crate::ledger::spool::{HeadFile, Journal, LeaseFile, Spool};
 use crate::ledger::sqlite::SqliteStore;
 use crate::ledger::store::LedgerStore;
-use crate::ledger::{LedgerParts, LedgerSettings, postgres};
+use crate::ledger::{LedgerParts, LedgerSettings, TrustRule, postgres};
 
 /// The writer's parts.
 pub(super) struct WriterSetup {
@@ -55,7 +55,7 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         alerts: config.alerts.rules(),
         accept_clock_step: config.accept_clock_step,
         marks: Some(Arc::clone(&checked.tokens)),
-        trust: config.trust.input.then(|| config.trust.score_window()),
+        trust: Some(TrustRule { window: config.trust.score_window(), input: config.trust.input }),
         sights: fleet::sights(config).map_err(Error::wrong)?,
         ..LedgerSettings::default()
     };

@@ -49,7 +49,7 @@ struct ListAlerts {
     /// Only this alert, such as `path_traversal`
     #[arg(long, value_name = "ALERT")]
     alert: Option<String>,
-    /// Only this severity: medium, high or critical
+    /// Only this severity: low, medium, high or critical
     #[arg(long, value_name = "SEVERITY")]
     severity: Option<String>,
     /// Only alerts since this date, this time or this duration ago
@@ -108,6 +108,7 @@ fn line(one: &AlertLine) -> String {
 fn ocsf(one: &AlertLine) -> Value {
     let millis = |text: &str| Timestamp::parse(text).map(Timestamp::millis);
     let grade = match AlertSeverity::parse(&one.severity) {
+        Some(AlertSeverity::Low) => 2,
         Some(AlertSeverity::Medium) => 3,
         Some(AlertSeverity::High) => 4,
         Some(AlertSeverity::Critical) => 5,

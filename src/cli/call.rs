@@ -137,6 +137,7 @@ fn print_call(call: &CallDetail) {
     }
     line("policy", call.policy.as_ref());
     line("asked by", call.asked_by.as_ref());
+    line("gate of", call.gate_of.as_ref());
     line("reason", call.justification.as_ref());
     line("trace", call.traceparent.as_ref());
     line("log", Some(&call.origin));

@@ -233,8 +233,11 @@ fn remark(draft: &Draft) -> Option<String> {
         let order = [applied.action.as_str(), applied.target.as_str(), &applied.name];
         return Some(order_text(&order, applied.subject.as_deref()));
     }
-    let by = draft.body.decision()?.asked_by?;
-    Some(format!("(arguments by {})", visible(&by.subject)))
+    let decision = draft.body.decision()?;
+    if let Some(of) = decision.gate_of {
+        return Some(format!("(by the gate, about call {of})"));
+    }
+    Some(format!("(arguments by {})", visible(&decision.asked_by?.subject)))
 }
 
 /// An approver's verdict, and where a passkey signed it.

@@ -21,7 +21,8 @@ pub struct TaintRules {
     pub trifecta: FlowRule,
     /// What happens to a call of such a run that leads outside and holds no such copy.
     pub label_only: FlowRule,
-    /// Seconds for which the labels of a run stay with its caller after the run is over.
+    /// Seconds for which the labels of a run stay with its caller after the run is over. With 0, the runs that a caller
+    /// has open do not share labels either.
     #[schemars(range(max = LINGER_MAX))]
     pub linger_seconds: u64,
 }

@@ -373,6 +373,8 @@ pub struct Decided<S: Sort> {
     pub findings_more: Option<Int>,
     /// Digest of the rules that the firewall searched with.
     pub firewall: Option<TaggedDigest>,
+    /// The call of the run that this one checks or takes back: the gate made it, not the agent.
+    pub gate_of: Option<CallId>,
     /// Why the agent makes the call, in its own words: a claim.
     pub justification: Option<Text<512>>,
     /// Layers of the policy bundle that decided.
@@ -427,6 +429,8 @@ pub struct Decision<'a> {
     pub findings: &'a [GuardedFinding],
     /// As [`Decided::firewall`].
     pub firewall: Option<Digest>,
+    /// As [`Decided::gate_of`].
+    pub gate_of: Option<&'a CallId>,
     /// As [`Decided::justification`].
     pub justification: Option<&'a str>,
     /// As [`Decided::layers`].
@@ -465,6 +469,7 @@ impl<S: Sort> Decided<S> {
             exceptions: self.exceptions.as_deref().unwrap_or_default(),
             findings: self.findings.as_deref().unwrap_or_default(),
             firewall: self.firewall.map(|digest| digest.0),
+            gate_of: self.gate_of.as_ref(),
             justification: self.justification.as_ref().map(Text::as_str),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),

@@ -185,29 +185,32 @@ fn ended_well(body: &Body) -> Option<bool> {
 }
 
 impl TrustFold {
-    /// Moves past one entry. The entries of a chain come in their order.
-    pub fn take(&mut self, entry: &Entry) {
+    /// Moves past one entry. The entries of a chain come in their order. Returns the agent and its tool whose call ended
+    /// badly with it.
+    pub fn take(&mut self, entry: &Entry) -> Option<TrustSubject> {
         let draft = &entry.draft;
-        let Some(link) = &entry.run else { return };
+        let link = entry.run.as_ref()?;
         if let Some(opened) = draft.get::<RunOpened>() {
             self.agents.insert(link.run, opened.agent.to_string());
         } else if draft.get::<RunSealed>().is_some() {
             self.agents.remove(&link.run);
         }
-        let Some(call) = &draft.call else { return };
+        let call = draft.call.as_ref()?;
         if let Some(decided) = draft.get::<CallAuthorized>() {
-            let named = draft.tool.as_ref().zip(decided.definition);
-            let Some((tool, definition)) = named else { return };
+            let (tool, definition) = draft.tool.as_ref().zip(decided.definition)?;
             let (tool, definition) = (tool.to_string(), definition.0);
             self.note(&tool, (entry.ts, entry.chain, entry.seq, definition));
             let agent = self.agents.get(&link.run).cloned();
             let running = RunningCall { tool, definition, agent };
             self.running.insert((link.run, call.clone()), running);
         } else if draft.kind().ends_call() {
-            let Some(running) = self.running.remove(&(link.run, call.clone())) else { return };
-            let Some(well) = ended_well(&draft.body) else { return };
+            let running = self.running.remove(&(link.run, call.clone()))?;
+            let well = ended_well(&draft.body)?;
+            let RunningCall { tool, definition, agent } = running.clone();
             self.end(running, EndedCall { at: entry.ts, chain: entry.chain, seq: entry.seq, well });
+            return (!well).then_some(TrustSubject { tool, definition, agent });
         }
+        None
     }
 
     /// Notes the definition that a tool was called by.
@@ -263,6 +266,17 @@ impl TrustFold {
         drops
     }
 
+    /// The fall of one score, if it fell so far.
+    #[must_use]
+    pub fn trust_drop(
+        &self,
+        subject: &TrustSubject,
+        window: TrustWindow,
+        now: Timestamp,
+    ) -> Option<TrustDrop> {
+        fallen(subject, self.ended.get(subject)?, window, now)
+    }
+
     /// The calls of a tool, as far as this chain had recorded them before entry `before`, at this time.
     #[must_use]
     pub fn standing(
@@ -300,6 +314,10 @@ fn fallen(
     now: Timestamp,
 ) -> Option<TrustDrop> {
     let to = counted(within(all, window, now)).score()?;
+    // No score is above 1000: most falls are ruled out without a look at the day.
+    if to.saturating_add(DROP) > 1_000 {
+        return None;
+    }
     let before = Timestamp::from_millis(now.millis().saturating_sub(DAY_MS));
     let times = all.iter().map(|call| call.at).filter(|at| before < *at && *at <= now);
     let score = |at: Timestamp| Some((counted(within(all, window, at)).score()?, at));

@@ -365,6 +365,8 @@ fn step(
         members.extend(unenforced(first).then(|| ("enforced", Json::from(false))));
         let by = first.decision().and_then(|decision| decision.proposed_by);
         members.extend(by.map(|by| ("proposed_by", Json::from(by))));
+        let of = first.decision().and_then(|decision| decision.gate_of);
+        members.extend(of.map(|of| ("gate_of", Json::from(of.as_str()))));
     }
     if let Some(last) = call.lines.last() {
         members.push(("ended", place(last)));

@@ -295,6 +295,64 @@ async fn a_new_run_of_the_same_caller_launders_nothing_and_a_caller_that_read_no
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_run_of_a_caller_reads_counts_in_every_run_that_the_caller_has_open() {
+    let world = World::new(|_| ()).await;
+    let mut gate = world.estate.serve().await;
+    let earlier = gate.open().await;
+    let reader = world.reader(&gate).await;
+    let later = gate.open().await;
+    held(earlier.call("out.send", "earlier", &copied()).await, "flow.trifecta");
+    held(later.call("out.send", "later", &copied()).await, "flow.trifecta");
+    // Words of its own leave in each of them.
+    let own = json!({"to": "new.test", "text": "the meeting is at noon"}).to_string();
+    earlier.call("out.send", "own", &own).await.unwrap();
+    gate.stop().await;
+    for call in ["earlier", "later"] {
+        let labels = &taint_of(&world.estate, "call.held", call)["labels"];
+        assert_eq!(labels[0]["run"], json!(reader.run), "{call}: {labels}");
+    }
+    // Each label comes from an earlier entry, of whichever run.
+    let verified = Ran::gate(
+        world.estate.path("."),
+        ["ledger", "verify", "--json", "--config", "wicketgate.yaml"],
+    );
+    assert!(!verified.out.contains("INVALID"), "{}", verified.text());
+    // Where nothing lingers, each run is judged by what it read itself.
+    let world = World::new(|config| config["taint"] = json!({"linger_seconds": 0})).await;
+    let mut gate = world.estate.serve().await;
+    let earlier = gate.open().await;
+    world.reader(&gate).await;
+    earlier.call("out.send", "earlier", &copied()).await.unwrap();
+    gate.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lingers_of_a_sealed_run_and_what_an_open_one_learned_survive_a_restart() {
+    let world = World::new(|_| ()).await;
+    let mut gate = world.estate.serve().await;
+    let open = gate.open().await;
+    world.reader(&gate).await.seal().await.unwrap();
+    gate.kill();
+    let mut gate = world.estate.serve().await;
+    let own = |n: u32| json!({"to": "new.test", "text": format!("lunch is at {n}")}).to_string();
+    held(open.call("out.send", "open", &own(1)).await, "flow.trifecta");
+    let next = gate.open().await;
+    held(next.call("out.send", "next", &own(2)).await, "flow.trifecta");
+    // An operator's order about a run takes away what lingers, after another restart too.
+    for run in [&open, &next] {
+        let clear = ["control", "clear-taint", &run.run, "--reason", "read by Otto"];
+        let (exit, said) = world.people.types("otto", &gate.operator_url(), &clear);
+        assert_eq!(exit, Some(0), "{said}");
+    }
+    gate.kill();
+    let mut gate = world.estate.serve().await;
+    for (n, agent) in [open, next, gate.open().await].iter().enumerate() {
+        agent.call("out.send", &format!("free-{n}"), &own(3)).await.unwrap();
+    }
+    gate.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_configuration_denies_or_lets_pass_what_it_says() {
     let world = World::new(|config| config["taint"] = json!({"trifecta": "deny"})).await;
     let mut gate = world.estate.serve().await;
@@ -423,4 +481,10 @@ async fn twenty_benign_sessions_are_never_held() {
     }
     gate.stop().await;
     assert_eq!(checker::entries(&world.estate.database, "call.held").len(), 0);
+    // And an operator is not called: a run that could send something else is known once, and no more.
+    let alerts = checker::entries(&world.estate.database, "alert.raised");
+    assert!(alerts.iter().all(|alert| alert["data"]["severity"] == "low"), "{alerts:?}");
+    let runs: Vec<&Value> = alerts.iter().map(|alert| &alert["data"]["run"]).collect();
+    assert!(runs.iter().all(|run| runs.iter().filter(|other| *other == run).count() == 1));
+    assert!(!alerts.is_empty(), "some of them read both and sent words of their own");
 }

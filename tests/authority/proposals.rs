@@ -19,9 +19,13 @@ pub struct Place {
 
 impl Place {
     pub async fn new() -> Place {
+        Self::under(RULES).await
+    }
+
+    async fn under(rules: &str) -> Place {
         let (people, tool) = (People::new(), Tool::start().await);
         let estate = Estate::sqlite(&tool);
-        estate.bundle("1.0.1", RULES, "policy");
+        estate.bundle("1.0.1", rules, "policy");
         estate.configure(|config| people.configure(config, true));
         let sidecar = estate.serve().await;
         let agent = sidecar.open().await;
@@ -86,6 +90,29 @@ async fn who_proposes_arguments_never_approves_them_whatever_the_policy_says_of_
     );
     assert!(said.contains("(arguments by ada)") && said.contains("approve by grace"), "{said}");
     assert!(said.contains(Kind::CallHeld.as_str()));
+}
+
+/// The rate is one of the new arguments: the call that was held had none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_an_approver_changed_counts_for_the_rate_of_what_it_became() {
+    let rate = "obligations contains {\"type\": \"rate_limit\", \"calls\": 1, \"seconds\": 3600} if not input.args.hold\n";
+    let mut place = Place::under(&[RULES, rate].concat()).await;
+    place.hold("c").await;
+    let (exit, said) = place.proposes("ada", "ada", "c", r#"{"n":2}"#);
+    assert_eq!(exit, Some(0), "{said}");
+    assert_eq!(done(&place.says("grace", "approve", "c.m1").1).0, "authorized");
+    place.agent.wait("c.m1", 20_000).await.unwrap();
+    for (n, restarted) in [false, true].into_iter().enumerate() {
+        if restarted {
+            place.sidecar.kill();
+            place.sidecar = place.estate.serve().await;
+        }
+        let over = place.agent.call("work.do", &format!("more-{n}"), r#"{"n":3}"#).await;
+        let over = over.unwrap_err();
+        assert_eq!((&*over.code, &*over.detail), ("limit.exceeded", "limit.rate"), "{over:?}");
+    }
+    assert_eq!(place.tool.count(), 1);
+    place.sidecar.stop().await;
 }
 
 /// A token is no key, and a key that is not on the list, or somebody else's token, changes nothing.

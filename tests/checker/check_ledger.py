@@ -587,6 +587,9 @@ class Checker:
 
     def model_of(self, where, entry, call):
         """A call that a model asked for names an earlier call of its run that was allowed; the gate saw its answer."""
+        of = entry["data"].get("gate_of")  # the gate made it, and checks or takes back that call
+        if of is not None and (of == entry["call"] or not self.calls.get((entry["run"], of), {}).get("ran")):
+            self.bad(where, "gate", f"{of!r} is no earlier call of the run that was allowed")
         by = entry["data"].get("proposed_by")
         if entry["kind"] == "call.held":
             call["by"] = by

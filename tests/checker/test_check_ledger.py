@@ -147,7 +147,7 @@ def left(count, pieces=None, of="a"):
     return {"bytes": count, "pieces": pieces or count, "sha256": digest}
 
 
-def proposed(by="m", binding="observed", first="call.authorized"):
+def proposed(by="m", binding="observed", first="call.authorized", of=None):
     """A call to a model, and then one that its answer asked for."""
     book = streamed(end="call.unknown" if first == "call.authorized" else "call.completed", cause="x")
     seal = book.entries.pop()
@@ -156,7 +156,7 @@ def proposed(by="m", binding="observed", first="call.authorized"):
         book.entries = book.entries[:3]
         book.run_seq = 1
         book.add(first, {}, run=True, call="m", tool="llm.main", verdict="deny")
-    data = {"binding": binding, "proposed_by": by}
+    data = {"binding": binding, "proposed_by": by} | ({} if of is None else {"gate_of": of})
     book.add("call.authorized", data, run=True, call="c", tool="t", verdict="allow")
     book.add("call.completed", {"us": 5}, run=True, call="c", tool="t")
     book.add(seal["kind"], {"entries": book.run_seq + 1}, run=True)
@@ -255,6 +255,11 @@ class GoodLedger(unittest.TestCase):
             proposed(by="c"), proposed(by="x"), proposed(binding="claimed"), proposed(first="call.denied"),
         ):
             self.assertEqual(problems(book.seal()), {"proposed"})
+
+    def test_a_call_of_the_gate_names_an_earlier_one_that_was_allowed(self):
+        self.assertEqual(problems(proposed(of="m").seal()), set())
+        for of in ("c", "x"):
+            self.assertEqual(problems(proposed(of=of).seal()), {"gate"})
 
     def test_a_run_says_all_of_where_it_goes_on_from_or_nothing(self):
         other = {"recording": "sha256:" + "ab" * 32, "run": "00000000-0000-4000-8000-000000000007", "at": 3}

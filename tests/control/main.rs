@@ -12,6 +12,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod cleared;
 mod cut_off;
 mod file;
 mod fleet;

@@ -14,8 +14,10 @@ use wicketgate::control::Orders;
 use wicketgate::domain::call::{CallerAuth, ToolCall};
 use wicketgate::domain::decision::LayerReason;
 use wicketgate::domain::effect::Effect;
+use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
+use wicketgate::domain::taint::ToolRoles;
 use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{self, CallRequest, Follow, Opening, Policy, Releaser, Road, Run};
@@ -30,7 +32,7 @@ use wicketgate::policy::PolicyEngine;
 use wicketgate::telemetry::metrics::Metrics;
 use wicketgate::tool::ToolExecutor;
 use wicketgate::tool::scrub::Scrub;
-use wicketgate::tool::toolbox::Toolbox;
+use wicketgate::tool::toolbox::{Tool, Toolbox};
 
 use crate::inside;
 
@@ -97,11 +99,22 @@ impl ToolExecutor for Waits {
 }
 
 fn toolbox(bench: &Arc<Bench>) -> Toolbox {
-    let tool = |(name, tier)| inside::tool(name, tier, Arc::new(Waits(Arc::clone(bench))));
+    let tool = |(name, tier)| {
+        let tool = inside::tool(name, tier, Arc::new(Waits(Arc::clone(bench))));
+        if name != READS {
+            return tool;
+        }
+        let facts = ToolFacts { roles: ToolRoles::default(), ..(*tool.facts).clone() };
+        Tool { facts: Arc::new(facts), ..tool }
+    };
     Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
 }
 
-const TOOLS: [(&str, Tier); 5] = [
+/// The answers of this one are untrusted and private.
+pub const READS: &str = "t.read";
+
+const TOOLS: [(&str, Tier); 6] = [
+    (READS, Tier::T0),
     ("t.zero", Tier::T0),
     ("t.one", Tier::T1),
     ("t.two", Tier::T2),
@@ -134,6 +147,7 @@ pub struct Before {
 pub struct Serving {
     pub road: Arc<Road>,
     pub clock: Arc<Hands>,
+    pub metrics: Arc<Metrics>,
     stop: CancellationToken,
 }
 
@@ -181,11 +195,12 @@ impl Serving {
     ) -> Serving {
         let clock = Arc::new(Hands(SystemClock::new(), AtomicU64::new(0), AtomicI64::new(0)));
         clock.set(before.clock);
+        let metrics = Arc::new(Metrics::new(Vec::new(), "0", "test"));
         let parts = inside::Parts {
             store,
             clock: Arc::clone(&clock) as _,
             toolbox: toolbox(bench),
-            metrics: Arc::new(Metrics::new(Vec::new(), "0", "test")),
+            metrics: Arc::clone(&metrics),
             ledger: ledger::LedgerSettings {
                 lease_term: Duration::from_secs(600),
                 ..ledger::LedgerSettings::default()
@@ -209,7 +224,7 @@ impl Serving {
         road.resume(runs, backlog).await;
         tokio::spawn(Arc::clone(&road).follow_orders(stop.clone()));
         road.activate(Policy::unsigned(before.engine, "test", "1"), None).await.unwrap();
-        Serving { road, clock, stop }
+        Serving { road, clock, metrics, stop }
     }
 
     /// Nobody writes the books any more.

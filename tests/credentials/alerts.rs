@@ -266,6 +266,54 @@ async fn the_receiver_of_notices_gets_each_alert_signed_and_without_an_argument(
     assert!(!String::from_utf8_lossy(&body).contains(&token()), "{told}");
 }
 
+/// A question that the server of the tool answers with an error.
+fn failing() -> Value {
+    json!({"as": "failure", "text": "x"})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_fails_more_often_than_before_raises_one_alert() {
+    let world = world(|_, _| {}).await;
+    for _ in 0..25 {
+        world.call("http", &json!({"n": 0})).await.unwrap();
+    }
+    let falls = |estate: &Estate| {
+        let mut all = estate.entries("alert.raised");
+        all.retain(|data| data["alert"] == "trust_drop");
+        all
+    };
+    let mut failed = 0;
+    let raised = loop {
+        let refused = world.call("http", &failing()).await.unwrap_err();
+        assert_eq!(refused.code, "tool.failed", "{refused:?}");
+        failed += 1;
+        // A run of failures alone would be stopped by its limits.
+        if failed % 2 == 0 {
+            world.call("http", &json!({"n": 0})).await.unwrap();
+        }
+        assert!(failed < 60, "no alert");
+        let raised = falls(&world.estate);
+        if let [one] = &raised[..] {
+            break one.clone();
+        }
+    };
+    assert!(failed >= 6, "25 of 30 calls are no such fall");
+    assert_eq!(
+        (&raised["tool"], &raised["agent"], &raised["severity"], &raised["run"]),
+        (&json!("http"), &json!("*"), &json!("medium"), &Value::Null),
+        "{raised}"
+    );
+    // It is told of once, by the next process too.
+    let mut world = world;
+    world.gate.kill();
+    world.gate = world.estate.serve();
+    world.call("http", &failing()).await.unwrap_err();
+    let World { estate, gate, .. } = world;
+    gate.finish();
+    assert_eq!(falls(&estate).len(), 1);
+    estate.try_run(&["ledger", "verify", "--config", "wicketgate.yaml"]).ends(2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_does_its_work_raises_none() {
     let world = world(|_, _| {}).await;

@@ -35,6 +35,9 @@ struct Said {
 async fn act(State(said): State<Arc<Said>>, body: String) -> Response {
     said.asked.lock().push(body.clone());
     let args: Value = serde_json::from_str(&body).unwrap();
+    if args["as"] == "failure" {
+        return StatusCode::UNPROCESSABLE_ENTITY.into_response();
+    }
     if let Some(kind) = args["as"].as_str() {
         let text = args["text"].as_str().unwrap();
         let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();

@@ -33,6 +33,8 @@ async fn a_write_that_reads_back_as_expected_is_answered_and_both_calls_are_reco
     let read = of_call(&authorized, "w1.g1");
     assert_eq!((read.len(), &read[0]["tool"]), (1, &"fs.read".into()));
     assert_eq!(read[0]["data"]["justification"], "the gate checks what call w1 did");
+    assert_eq!(read[0]["data"]["gate_of"], "w1", "the entry says who made it");
+    assert_eq!(of_call(&authorized, "w1")[0]["data"]["gate_of"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]

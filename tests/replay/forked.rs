@@ -62,6 +62,14 @@ fn steps_before_the_fork_are_replayed_and_the_rest_is_a_run_that_names_its_origi
     let origin = json!({"mode": "fork", "clock": clock, "recording": checked["recording"], "run": checked["run"], "at": 3});
     assert_eq!(entries[0]["data"]["replay"], origin);
     assert_ne!(entries[0]["run"], checked["run"]);
+    // What it was told of the recording brought the same labels as when it was recorded.
+    let first = rig.entries().into_iter().find(|entry| entry["kind"] == "call.completed").unwrap();
+    let labels = first["data"]["observed"]["labels"].as_array().unwrap().clone();
+    let at_opening = entries[0]["data"]["taint"].as_array().unwrap();
+    for label in labels {
+        let origin = json!({"call": first["call"], "label": label, "run": checked["run"]});
+        assert!(at_opening.contains(&origin), "{origin}: {at_opening:?}");
+    }
     // The ledger and the evidence of the run verify, and the report says where it comes from.
     for name in ["evidence", "fleet"] {
         rig.run(&["keygen", "--out", name]);

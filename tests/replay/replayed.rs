@@ -50,6 +50,23 @@ fn an_agent_that_does_the_same_is_answered_byte_for_byte_the_same_with_the_tools
 }
 
 #[test]
+fn what_the_gate_read_back_by_itself_is_no_step_of_the_agent() {
+    let mut rig = Rig::new(&record());
+    rig.configure(|config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let note = tools.iter_mut().find(|tool| tool["name"] == "note.add").unwrap();
+        note["read_back"] = json!({"tool": "look.up", "args": {"name": "ada"}, "expect": {}});
+    });
+    let calls =
+        rounds(&[("note.add", json!({"text": "hello"})), ("look.up", json!({"name": "bob"}))]);
+    let printed = rig.record(&agent(&calls));
+    assert_eq!(rig.tool.came(), 3, "{printed}");
+    let again = rig.replay(&[], &agent(&calls));
+    assert_eq!((again.code, again.out.as_str()), (0, printed.as_str()), "{again:?}");
+    assert!(again.err.contains("no drift: 2 of 2 steps replayed"), "{again:?}");
+}
+
+#[test]
 fn calls_side_by_side_do_not_drift_by_themselves() {
     let mut rig = Rig::new(&record());
     let side: Vec<_> =

@@ -44,6 +44,13 @@ pub(super) fn raised(row: &EntryRow) -> Option<RaisedAlert> {
     Some(RaisedAlert { at: entry.ts, chain: entry.chain, seq: entry.seq, alert })
 }
 
+impl RaisedAlert {
+    /// Whether operators are told of it without having asked.
+    pub(super) fn is_told(&self) -> bool {
+        self.alert.severity > AlertSeverity::Low
+    }
+}
+
 /// Which alerts are wanted.
 struct AlertFilter<'a> {
     search: &'a AlertSearch,
@@ -154,11 +161,11 @@ impl OperatorApi {
     }
 }
 
-/// A notice for every alert of the last hour. `link`: the page of held calls.
+/// A notice for every alert of the last hour that is worth a look. `link`: the page of held calls.
 pub(super) fn notices(open_runs: &OpenRuns, link: Option<&str>, now: Timestamp) -> Vec<Notice> {
     let from = Timestamp::from_millis(now.millis().saturating_sub(AGAIN_MS));
     let all = open_runs.chains().flat_map(Chain::alerts);
-    all.filter(|one| one.at >= from).map(|one| notice(one, link)).collect()
+    all.filter(|one| one.at >= from && one.is_told()).map(|one| notice(one, link)).collect()
 }
 
 /// The page of alerts, where the page of held calls is one of the console.

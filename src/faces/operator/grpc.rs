@@ -20,7 +20,7 @@ use super::OperatorApi;
 use super::api::replies::{HeldCall, OrderReply, Outcome};
 use super::api::requests::{
     AlertSearch, CallPath, CallSearch, HeldCallPath, LiveFrom, Modification, OrderPath,
-    OrdersAfter, Page, RunSearch, SignedStatement,
+    OrdersAfter, Page, RunPath, RunSearch, SignedStatement, TaintClearing,
 };
 use super::api::{Input as _, Serve, ask, route};
 use super::credential::ShownCredential;
@@ -291,6 +291,17 @@ impl Control for Services {
         sent.await.map(|reply| ordered(&reply))
     }
 
+    async fn clear_taint(
+        &self,
+        request: Request<pb::ClearTaintRequest>,
+    ) -> Result<Response<pb::OrderResponse>, Status> {
+        let sent = self.answer::<route::TaintClearing, _>(request, |_, sent| {
+            let pb::ClearTaintRequest { run, reason } = sent;
+            Ok((RunPath { run }, TaintClearing { reason }))
+        });
+        sent.await.map(|reply| ordered(&reply))
+    }
+
     async fn get(
         &self,
         request: Request<pb::GetOrderRequest>,
@@ -395,6 +406,19 @@ impl Calls for Services {
             days: found.days,
             as_of: found.as_of,
             behind: found.behind,
+        }))
+    }
+
+    async fn patterns(
+        &self,
+        request: Request<pb::PatternsRequest>,
+    ) -> Result<Response<pb::PatternsResponse>, Status> {
+        let found = self.answer::<route::Patterns, _>(request, |_, _| Ok(((), ()))).await?;
+        Ok(Response::new(pb::PatternsResponse {
+            patterns: objects(&found.patterns),
+            more: found.more,
+            lacking: objects(&found.lacking),
+            unread: found.unread,
         }))
     }
 }

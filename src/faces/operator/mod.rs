@@ -304,7 +304,8 @@ impl OperatorApi {
     async fn read_on(&self, open_runs: &mut OpenRuns) -> Result<(), StoreError> {
         open_runs.look(&*self.reader, &self.tenant, self.vault.as_deref()).await?;
         let waiting = open_runs.requests();
-        self.feed.alerted(open_runs.chains().flat_map(Chain::alerts).map(|one| one.at).collect());
+        let alerts = open_runs.chains().flat_map(Chain::alerts).filter(|one| one.is_told());
+        self.feed.alerted(alerts.map(|one| one.at).collect());
         self.feed.publish(&mut open_runs.fresh, waiting);
         Ok(())
     }

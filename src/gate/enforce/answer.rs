@@ -259,7 +259,7 @@ fn of_outcome(call: CallId, outcome: Outcome, receipt: Receipt) -> Answer {
 #[must_use = "a recorded answer is the answer to a call"]
 pub fn of_recorded(call: &CallId, line: RecordedAnswer, opening: &Receipt) -> Answer {
     match line {
-        RecordedAnswer::Ended(outcome) => of_outcome(call.clone(), outcome, opening.clone()),
+        RecordedAnswer::Ended(outcome, _) => of_outcome(call.clone(), outcome, opening.clone()),
         RecordedAnswer::Denied(reasons) => Err(denied(call, &reasons, opening)),
     }
 }

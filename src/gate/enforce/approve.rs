@@ -250,6 +250,10 @@ impl Road {
             ClientOfHold::Away => return Some(awaited()),
         };
         let call = self.resumed_call(run, &hold, client.as_ref())?;
+        let call = match hold.gate_of.clone() {
+            Some(of) => call.of_gate(of),
+            None => call,
+        };
         let slot = self.runs.slots(&call).wait(self.in_force.agents(), &run.opener.name).await;
         if client.as_ref().is_some_and(ClientMeans::is_left) {
             return Some(awaited());

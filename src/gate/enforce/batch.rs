@@ -22,6 +22,9 @@ impl Road {
         if !self.settings.bounds.batch_t0 {
             return Some(finished);
         }
+        let Some(_order) = self.runs.of_callers.try_answering() else { return Some(finished) };
+        // WHY before: the answer is released as soon as its outcome is promised.
+        self.brought(run, &finished);
         let id = finished.call().clone();
         let unstored = run.incognito || finished.withholds();
         let (queued, promised) = match self.ledger.promise(finished) {

@@ -5,6 +5,7 @@
 //! answered. Nothing of the recording is executed, counted or decided again. A request that departs
 //! from it before the fork point is a call of this run, and is denied.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -19,6 +20,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::outcome::Outcome;
 use crate::domain::seed::Seed;
+use crate::domain::taint::{Label, LabelOrigin};
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::Manifest;
 
@@ -42,10 +44,19 @@ pub struct Fork {
 /// The answer that the agent received when the call was recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RecordedAnswer {
-    /// The call ran and ended with this outcome.
-    Ended(Outcome),
+    /// The call ran and ended with this outcome, which brought these labels into the recorded run.
+    Ended(Outcome, Option<RecordedLabels>),
     /// The call was denied or not approved.
     Denied(Vec<LayerReason>),
+}
+
+/// What the answer of a recorded call brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedLabels {
+    /// The recorded call.
+    pub call: CallId,
+    /// Its labels.
+    pub labels: Vec<Label>,
 }
 
 /// Port to the recordings that agents may name when they open a run.
@@ -63,6 +74,9 @@ pub trait Recordings: Send + Sync + 'static {
 pub trait ForkPrefix: Send + Sync + std::fmt::Debug + 'static {
     /// The origin of the run.
     fn fork(&self) -> Fork;
+
+    /// The labels that its answers bring, each with the recorded call that brought it first.
+    fn labels(&self) -> BTreeMap<Label, LabelOrigin>;
 
     /// Claims the prefix for one run; false if another run has claimed it.
     fn begin(&self) -> bool;
@@ -110,6 +124,7 @@ impl Road {
         }
         match prefix.next(call).transpose()? {
             Ok(line) => {
+                self.brought_again(run, &line);
                 run.touch(self.clock.monotonic());
                 Some(Ok(answer::of_recorded(call.id(), line, receipt)))
             }

@@ -27,7 +27,7 @@ pub use control::{Backlog, Breaker, Commands, Control, Follow, Releaser, StateRe
 pub use delegate::ParentClaim;
 pub use flowing::{FlowPart, Flowing};
 pub use follow::{AnswerProgress, Follower, Milestone};
-pub use fork::{Fork, ForkPrefix, RecordedAnswer, Recordings};
+pub use fork::{Fork, ForkPrefix, RecordedAnswer, RecordedLabels, Recordings};
 pub use holds::Signers;
 pub use implicit::Thread;
 pub use in_force::Policy;
@@ -444,7 +444,6 @@ impl Road {
         };
         let outcome = &finished.ended().outcome;
         self.looked_through(at, &finished);
-        self.brought(&at.run, &finished);
         self.metrics.outcome(at.tool.as_str(), outcome.as_str());
         if let Some(usage) = &finished.observed().usage {
             self.metrics.model_tokens(at.tool.as_str(), usage.input_tokens, usage.output_tokens);
@@ -467,7 +466,7 @@ impl Road {
             return;
         };
         let id = &finished.call().clone();
-        let settling = self.ledger.settle(finished);
+        let settling = self.bring_and_settle(run, finished);
         tokio::pin!(settling);
         let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {
             Ok(settled) => settled,

@@ -14,6 +14,7 @@ use crate::domain::code::{Code, held};
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::ledger;
+use crate::ledger::closing::MODIFIED;
 use crate::tool::guard::as_judged;
 
 /// How long an approver waits for the decision about the new call.
@@ -148,13 +149,15 @@ impl Road {
             return Err(missing());
         };
         ready.trip.asked_by = Some(Arc::new(by));
-        let reason = format!("modified: asked again as `{id}`");
+        let reason = format!("{MODIFIED}`{id}`");
         if let Err(error) = self.holds.end(run, call, &reason).await {
             self.turn_back(*ready);
             // The hold ended in another way at the same moment.
             let over = error == ledger::Error::CallTaken;
             return Err(if over { missing() } else { Fault::of_ledger(&error) });
         }
+        // The new call counts for the rates of its own decision.
+        run.state.lock().rates.forget(call);
         let mut answer = ready.sender.subscribe();
         self.set_out(*ready);
         let decided = tokio::time::timeout(DECIDED_WITHIN, answer.wait_for(Option::is_some)).await;

@@ -38,6 +38,7 @@ use crate::record::debug_by;
 use crate::record::decided::clip;
 use crate::record::run::{Implicit, RunName};
 use crate::record::{Draft, Role};
+use crate::taint::Taint;
 
 /// What an agent claims when it opens a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -226,7 +227,10 @@ impl Road {
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
         let proof = below.as_ref().map(|below| below.proof);
-        let taint = self.taint_at_opening((&opener.name, &caller.auth), parent.as_deref());
+        let mut taint = self.taint_at_opening((&opener.name, &caller.auth), parent.as_deref());
+        if let Some(prefix) = keeping.fork_prefix() {
+            taint.add(&Taint::labelled(prefix.labels()));
+        }
         let opens =
             Opens { caller, opening: &opening, agent: &agent, mode, handle, proof, expires };
         let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now), &taint)) };
@@ -302,9 +306,8 @@ impl Road {
 
     /// Makes a recorded run available to requests and starts watching it.
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
-        let taint = run.taint.lock().clone();
-        run.above().for_each(|above| above.taint.lock().add(&taint));
         self.runs.insert(run);
+        self.catch_up_on_taint(run);
         if let Some(below) = below {
             below.slot.settle(run);
         }

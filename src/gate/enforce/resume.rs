@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Road;
+use super::callers::{CallerKey, key};
 use super::control::Backlog;
 use super::hold_turns::HoldTurns;
 use super::keeping::Keeping;
@@ -18,12 +19,13 @@ use super::run::{CallStage, Run, RunState};
 use super::sight::RunModels;
 use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
-use crate::domain::id::RunId;
+use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::taint::{LabelOrigin, ToolRoles};
 use crate::domain::tier::Binding;
+use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
-use crate::ledger::{PastSpending, RecoveredRun, closing};
+use crate::ledger::{PastReading, PastSpending, RecoveredRun, SealedReading, closing};
 use crate::limits::{BudgetShare, Usage};
 use crate::record::Kind;
 use crate::record::calls::Phase;
@@ -38,12 +40,40 @@ impl Road {
     /// no longer in force, and the runs below it. Then obeys the orders that arrived while the gate
     /// was down.
     pub async fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, backlog: Backlog) {
-        self.take_up(recovered);
+        let sealed = self.sealed_lately().await;
+        self.take_up(recovered, &sealed);
         self.catch_up(backlog).await;
     }
 
-    fn take_up(self: &Arc<Self>, recovered: Vec<RecoveredRun>) {
+    /// What runs had read whose labels linger; waits until the ledger can be read.
+    async fn sealed_lately(&self) -> Vec<SealedReading> {
+        let linger = self.settings.taint.linger;
+        if linger.is_zero() {
+            return Vec::new();
+        }
+        let linger = i64::try_from(linger.as_millis()).unwrap_or(i64::MAX);
+        loop {
+            let since = self.clock.now().millis().saturating_sub(linger);
+            match self.ledger.sealed_since(Timestamp::from_millis(since)).await {
+                Ok(sealed) => return sealed,
+                Err(error) => {
+                    tracing::warn!(%error, "what sealed runs had read cannot be read yet");
+                }
+            }
+            if !self.tasks.pause(Duration::from_millis(500)).await {
+                return Vec::new();
+            }
+        }
+    }
+
+    fn take_up(self: &Arc<Self>, mut recovered: Vec<RecoveredRun>, sealed: &[SealedReading]) {
         let rules = self.in_force.now();
+        if !self.settings.taint.linger.is_zero() {
+            share(&mut recovered, sealed, &rules.toolbox);
+        }
+        for one in sealed {
+            self.linger_since(one);
+        }
         let manifests = rules.agents.manifests();
         let (mut taken, mut left) = (BTreeMap::new(), Remainder::default());
         for found in in_order(recovered) {
@@ -94,6 +124,15 @@ impl Road {
         let sealed = left.families.iter().flat_map(|family| &family.runs);
         sealed.for_each(|(found, _)| self.linger_after(found, &rules.toolbox));
         left.families.into_iter().for_each(|family| self.seal_left(family));
+    }
+
+    /// Keeps the labels of a run that was sealed before the start for its caller, as long as they linger.
+    fn linger_since(&self, sealed: &SealedReading) {
+        let SealedReading { agent, auth, reading, sealed_at } = sealed;
+        let over = self.clock.now().millis().saturating_sub(sealed_at.millis());
+        let over = Duration::from_millis(u64::try_from(over).unwrap_or_default());
+        let left = self.settings.taint.linger.saturating_sub(over);
+        self.linger_so_long((agent, auth), &Taint::recovered(reading.labels(), 0), left);
     }
 
     /// Keeps the labels of a recovered run for its caller, in case no client can continue it.
@@ -168,17 +207,46 @@ impl Road {
     }
 }
 
-/// What a recovered run has read. The answer of a call whose end was lost may have been released.
+/// What a recovered run has read.
 fn recovered_taint(found: &RecoveredRun, toolbox: &Toolbox) -> Taint {
-    let mut labels = found.past.labels.clone();
+    let mut reading = found.past.reading.clone();
+    reading.add(&lost(found, toolbox));
+    Taint::recovered(reading.labels(), found.past.cleared)
+}
+
+/// What the answers of calls whose end was lost may have brought: they may have been released.
+fn lost(found: &RecoveredRun, toolbox: &Toolbox) -> PastReading {
+    let mut reading = PastReading::default();
     for (call, tool) in &found.past.lost {
         let roles = toolbox.get(tool).map_or_else(ToolRoles::default, |tool| tool.facts.roles);
         for label in roles.labels() {
             let origin = LabelOrigin { run: found.run, call: call.clone() };
-            labels.entry(label).or_insert(origin);
+            reading.bring(label, origin, Seq::MAX);
         }
     }
-    Taint::recovered(labels, found.past.cleared)
+    reading
+}
+
+/// Adds to each recovered run what the other runs of its caller had read.
+fn share(recovered: &mut [RecoveredRun], sealed: &[SealedReading], toolbox: &Toolbox) {
+    let of = |found: &RecoveredRun| {
+        opened(found).map(|opened| key(&opened.agent, &CallerAuth::from(&opened.auth)))
+    };
+    let mut read: BTreeMap<CallerKey, PastReading> = BTreeMap::new();
+    for SealedReading { agent, auth, reading, .. } in sealed {
+        read.entry(key(agent, auth)).or_default().add(reading);
+    }
+    for found in &*recovered {
+        let Some(caller) = of(found) else { continue };
+        let all = read.entry(caller).or_default();
+        all.add(&found.past.reading);
+        all.add(&lost(found, toolbox));
+    }
+    for found in recovered {
+        if let Some(all) = of(found).and_then(|caller| read.get(&caller)) {
+            found.past.reading.add(all);
+        }
+    }
 }
 
 /// The cost of earlier calls: the measured usage where it is known, otherwise the maximum, at

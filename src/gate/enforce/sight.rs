@@ -26,6 +26,7 @@ use crate::domain::id::{CallId, ToolName};
 use crate::domain::outcome::Outcome;
 use crate::identity::manifest::{Grant, Manifest};
 use crate::identity::models;
+use crate::judge::guarding::Direction;
 use crate::ledger::flow::FlowSender;
 use crate::ledger::permit::{Finished, Recalled, RecalledState};
 use crate::ledger::{PastAnswer, PastModels};
@@ -175,6 +176,7 @@ impl Road {
     /// gate knew of who asks. WHY not a request that failed: clients ask side by side, and count tokens
     /// where a provider cannot; what its own answer asked for is forgotten.
     pub(super) fn looked_through(&self, at: &Passage, finished: &Finished) {
+        self.metrics.found(Direction::Results.as_str(), &finished.observed().findings);
         if at.asks.is_none() {
             return;
         }

@@ -1,25 +1,28 @@
-//! The taint of runs on the road: what a call would carry, what an answer brings, and what lingers of a
-//! run that is over.
+//! The taint of runs on the road: what a call would carry, what an answer brings to the runs of its caller,
+//! and what lingers of a run that is over.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::Road;
 use super::callers::{CallerKey, key};
+use super::fork::{RecordedAnswer, RecordedLabels};
 use super::run::Run;
 use crate::control::Row;
 use crate::domain::call::CallerAuth;
 use crate::domain::effect::ToolKind;
-use crate::domain::id::RunId;
+use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
 use crate::domain::taint::Label;
 use crate::judge::Prepared;
-use crate::judge::guarding::Direction;
+use crate::ledger;
 use crate::ledger::drafts::DraftWithPayloads;
-use crate::ledger::permit::Finished;
+use crate::ledger::permit::{Finished, Settled};
 use crate::policy::flow::{FlowFloor, TaintFacts};
 use crate::record::call::TaintLabel;
 use crate::record::run::TaintCleared;
@@ -31,7 +34,8 @@ use crate::taint::Taint;
 pub struct FlowSettings {
     /// What it demands, whatever the policy says.
     pub floor: FlowFloor,
-    /// How long labels of a run that is over stay with its caller.
+    /// How long labels of a run that is over stay with its caller. If they do not stay at all, no run
+    /// shares labels with another one that its caller has open.
     pub linger: Duration,
 }
 
@@ -47,7 +51,7 @@ pub(super) struct LingeringTaint(Mutex<BTreeMap<CallerKey, (Taint, Duration)>>);
 
 impl LingeringTaint {
     fn add(&self, caller: CallerKey, taint: &Taint, now: Duration, until: Duration) {
-        if taint.labels().is_empty() {
+        if taint.labels().is_empty() || until <= now {
             return;
         }
         let mut all = self.0.lock();
@@ -64,6 +68,56 @@ impl LingeringTaint {
 
     fn forget(&self, caller: &CallerKey) {
         self.0.lock().remove(caller);
+    }
+}
+
+/// The open runs of each caller. WHY: opening another run is free, so what one of them reads counts for all.
+#[derive(Debug, Default)]
+pub(super) struct RunsOfCallers {
+    open: Mutex<BTreeMap<CallerKey, Vec<Weak<Run>>>>,
+    /// Taken to read while an answer brings labels and until its entry is recorded, to write while an
+    /// order clears them: in memory the two follow each other as in the ledger.
+    order: RwLock<()>,
+}
+
+fn caller(run: &Run) -> CallerKey {
+    key(&run.opener.name, &run.auth)
+}
+
+impl RunsOfCallers {
+    /// Adds a run that was opened.
+    pub fn opened(&self, run: &Arc<Run>) {
+        self.open.lock().entry(caller(run)).or_default().push(Arc::downgrade(run));
+    }
+
+    /// Forgets a run that was sealed.
+    pub fn sealed(&self, run: &Run) {
+        let (mut open, caller) = (self.open.lock(), caller(run));
+        let Some(runs) = open.get_mut(&caller) else { return };
+        runs.retain(|one| one.upgrade().is_some_and(|one| one.id != run.id));
+        if runs.is_empty() {
+            open.remove(&caller);
+        }
+    }
+
+    fn of(&self, caller: &CallerKey) -> Vec<Arc<Run>> {
+        let open = self.open.lock();
+        open.get(caller).into_iter().flatten().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Holds back orders that clear labels, while an answer brings some and until it is recorded; `None` if such an
+    /// order is being carried out.
+    pub fn try_answering(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.order.try_read().ok()
+    }
+}
+
+/// What an agent reads of an outcome.
+fn text(outcome: &Outcome) -> &[u8] {
+    match outcome {
+        Outcome::Completed { result, .. } => result,
+        Outcome::Failed { message, .. } => message.as_bytes(),
+        Outcome::Unknown { .. } | Outcome::Cancelled { .. } => &[],
     }
 }
 
@@ -95,23 +149,62 @@ impl Road {
         facts
     }
 
-    /// Counts what was found in an answer, and brings its labels into its run and into every run above.
+    /// Brings the labels of an answer into every run that may learn of it: its own, those above, and the
+    /// others that the callers of these have open.
     pub(super) fn brought(&self, run: &Run, finished: &Finished) {
-        self.metrics.found(Direction::Results.as_str(), &finished.observed().findings);
         let labels = &finished.observed().labels;
         if labels.is_empty() {
             return;
         }
-        let answer = match &finished.ended().outcome {
-            Outcome::Completed { result, .. } => result.as_slice(),
-            Outcome::Failed { message, .. } => message.as_bytes(),
-            Outcome::Unknown { .. } | Outcome::Cancelled { .. } => &[],
-        };
-        let own = run.taint.lock().own_words(&self.runs.marker);
         let place = (*finished.run(), finished.call().clone());
+        self.bring(run, place, labels, text(&finished.ended().outcome));
+    }
+
+    /// Records an outcome behind the labels that it brings, in the order that the ledger has of it and of orders that
+    /// clear labels.
+    pub(super) async fn bring_and_settle(
+        &self,
+        run: &Run,
+        finished: Finished,
+    ) -> Result<Settled, ledger::Error> {
+        let _order = self.runs.of_callers.order.read().await;
+        self.brought(run, &finished);
+        self.ledger.settle(finished).await
+    }
+
+    /// The same as [`Self::brought`] for an answer that a forked run gets from its recording.
+    pub(super) fn brought_again(&self, run: &Run, line: &RecordedAnswer) {
+        let RecordedAnswer::Ended(outcome, Some(RecordedLabels { call, labels })) = line else {
+            return;
+        };
+        if let Some(prefix) = run.keeping.fork_prefix() {
+            self.bring(run, (prefix.fork().run, call.clone()), labels, text(outcome));
+        }
+    }
+
+    fn bring(&self, run: &Run, place: (RunId, CallId), labels: &[Label], answer: &[u8]) {
+        let own = run.taint.lock().own_words(&self.runs.marker);
         let source = self.runs.marker.source(place, labels, (answer, &own));
-        for run in std::iter::once(run).chain(run.above()) {
-            run.taint.lock().bring(&source);
+        for reader in std::iter::once(run).chain(run.above()) {
+            reader.taint.lock().bring(&source);
+            for peer in self.peers(reader) {
+                peer.taint.lock().bring(&source);
+                peer.above().for_each(|above| above.taint.lock().bring(&source));
+            }
+        }
+    }
+
+    /// The other open runs of the caller of this one, unless its runs share no labels.
+    fn peers(&self, run: &Run) -> Vec<Arc<Run>> {
+        let mut all = self.open_of(&caller(run));
+        all.retain(|other| other.id != run.id);
+        all
+    }
+
+    fn open_of(&self, caller: &CallerKey) -> Vec<Arc<Run>> {
+        match self.settings.taint.linger.is_zero() {
+            true => Vec::new(),
+            false => self.runs.of_callers.of(caller),
         }
     }
 
@@ -121,9 +214,22 @@ impl Road {
         (agent, auth): (&str, &CallerAuth),
         parent: Option<&Run>,
     ) -> Taint {
-        let lingers = self.runs.lingering.of(&key(agent, auth), self.clock.monotonic());
-        let above = parent.map(|parent| parent.taint.lock().clone());
-        Taint::inherited(above.iter().chain(&lingers))
+        let caller = key(agent, auth);
+        let lingers = self.runs.lingering.of(&caller, self.clock.monotonic());
+        let open = self.open_of(&caller);
+        let runs = parent.into_iter().chain(open.iter().map(AsRef::as_ref));
+        let read: Vec<Taint> = runs.filter_map(|run| run.taint.lock().shared()).collect();
+        Taint::inherited(read.iter().chain(&lingers))
+    }
+
+    /// Adds to a run that others know of now what its caller's runs had read by then: an answer that came
+    /// while the opening was recorded did not find it.
+    pub(super) fn catch_up_on_taint(&self, run: &Run) {
+        let caller = (run.opener.name.as_str(), &run.auth);
+        let read = self.taint_at_opening(caller, run.parent.as_deref());
+        run.taint.lock().add(&read);
+        let taint = run.taint.lock().clone();
+        run.above().for_each(|above| above.taint.lock().add(&taint));
     }
 
     /// Keeps the taint of a run that is over for its caller's next runs.
@@ -133,9 +239,19 @@ impl Road {
     }
 
     /// The same for a run that no client can continue.
-    pub(super) fn linger_for(&self, (agent, auth): (&str, &CallerAuth), taint: &Taint) {
+    pub(super) fn linger_for(&self, caller: (&str, &CallerAuth), taint: &Taint) {
+        self.linger_so_long(caller, taint, self.settings.taint.linger);
+    }
+
+    /// The same for what is left of the time.
+    pub(super) fn linger_so_long(
+        &self,
+        (agent, auth): (&str, &CallerAuth),
+        taint: &Taint,
+        left: Duration,
+    ) {
         let now = self.clock.monotonic();
-        let until = now.saturating_add(self.settings.taint.linger);
+        let until = now.saturating_add(left);
         self.runs.lingering.add(key(agent, auth), taint, now, until);
     }
 
@@ -143,6 +259,8 @@ impl Road {
     /// order that was carried out before changes nothing: the run may have read something since.
     pub(super) async fn clear_taint(&self, row: &Row, id: &RunId) -> Json {
         let known = |known: bool| ("known", Json::from(known));
+        // WHY: an answer is recorded either before this order, or after it and brings its labels.
+        let _order = self.runs.of_callers.order.write().await;
         let Some(run) = self.runs.of_id(id) else { return Json::object([known(false)]) };
         if run.taint.lock().cleared() >= row.seq {
             return Json::object([known(true)]);

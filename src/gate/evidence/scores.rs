@@ -80,7 +80,7 @@ impl ScoreReader {
             *left = left.saturating_sub(u64::try_from(rows.len()).unwrap_or(u64::MAX));
             let counted = rows.iter().filter(|row| trust::counts(&row.kind));
             let entries = counted.filter_map(|row| Entry::parse(&row.body).ok());
-            entries.for_each(|entry| self.fold.take(&entry));
+            entries.for_each(|entry| drop(self.fold.take(&entry)));
             // WHY: entries are parsed on the thread that serves stop orders.
             tokio::task::yield_now().await;
         }

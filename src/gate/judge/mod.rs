@@ -221,7 +221,7 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let context = Circumstances { now, observe: &observe, approvals, by_hand, break_glass: None };
     let evaluate =
         |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
-    adopt(&mut decision, evaluate(&context));
+    let mut duties = adopt(&mut decision, evaluate(&context));
     if decision.course() == Course::Wait
         && let Some(unseen) = unseen(criteria, prepared, decision.input.as_deref())
     {
@@ -235,13 +235,13 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     {
         let answered = evaluate(&Circumstances { break_glass: Some(open), ..context });
         if answered.answer.verdict == Verdict::Allow {
-            adopt(&mut decision, answered);
+            duties = adopt(&mut decision, answered);
             used = true;
         }
     }
     // A call that was held has its places.
     if criteria.resumed.is_none()
-        && let Some(full) = full(criteria, &decision)
+        && let Some(full) = full(criteria, &decision, &duties)
     {
         limit(&mut decision, full);
         used = false;
@@ -250,14 +250,18 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     (decision, used)
 }
 
-/// Why there is no place for a call that would run or be held.
-fn full(criteria: &Criteria<'_>, decision: &Decision) -> Option<LayerReason> {
+/// Why there is no place for a call that would run or be held. `duties`: the policy's own.
+fn full(
+    criteria: &Criteria<'_>,
+    decision: &Decision,
+    duties: &[PolicyObligation],
+) -> Option<LayerReason> {
     let room = match decision.course() {
         Course::Refuse => return None,
         Course::Run => None,
         Course::Wait => (criteria.room.0)(),
     };
-    room.or_else(|| (criteria.rates.0)(&decision.obligations))
+    room.or_else(|| (criteria.rates.0)(duties))
 }
 
 /// Denies a call that a limit refuses after the policy answered. WHY without the input: the limit
@@ -306,6 +310,9 @@ struct Evaluated {
     /// The rule an allow follows from.
     ground: Option<String>,
     input: Vec<u8>,
+    /// What the policy demands of the call. WHY beside the answer: a call that waits because an approver changed
+    /// it is recorded without duties, and counts for rates as any other.
+    duties: Vec<PolicyObligation>,
 }
 
 /// Asks the policy about a call in these circumstances.
@@ -319,6 +326,7 @@ fn evaluated(
         input::document(criteria.agent, criteria.run, tool, &prepared.call_input(), context);
     let asked = ask_naming(engine.as_ref(), &input, !context.observe.is_empty());
     let (answer, rule) = asked.unwrap_or_else(|failure| (denial(&failure), None));
+    let duties = answer.obligations.clone();
     let proposer = criteria.asked_by.as_deref().map(|by| by.approval.subject.as_str());
     let answer = weighed(answer, proposer, context.approvals);
     let taint = criteria.run.taint.input(tool.roles.egress);
@@ -329,7 +337,8 @@ fn evaluated(
         true => answer,
         false => keyed(answer, context),
     };
-    Evaluated { ground: rule.filter(|_| answer.verdict == Verdict::Allow), answer, input }
+    let ground = rule.filter(|_| answer.verdict == Verdict::Allow);
+    Evaluated { answer, ground, input, duties }
 }
 
 /// The answer to a call whose approvals are by passkeys where another key is needed: it waits for
@@ -350,9 +359,9 @@ fn keyed(answer: Answer, context: &Circumstances<'_>) -> Answer {
     Answer { verdict, reasons, obligations: Vec::new(), enforced: true }
 }
 
-/// Adopts the policy's answer about this input.
-fn adopt(decision: &mut Decision, evaluated: Evaluated) {
-    let Evaluated { answer, ground, input } = evaluated;
+/// Adopts the policy's answer about this input, and returns what the policy demands.
+fn adopt(decision: &mut Decision, evaluated: Evaluated) -> Vec<PolicyObligation> {
+    let Evaluated { answer, ground, input, duties } = evaluated;
     let Answer { verdict, reasons, obligations, enforced } = answer;
     decision.ground = ground;
     decision.verdict = verdict;
@@ -360,6 +369,7 @@ fn adopt(decision: &mut Decision, evaluated: Evaluated) {
     decision.obligations = obligations;
     decision.enforced = enforced;
     decision.input = Some(input);
+    duties
 }
 
 fn unkept() -> LayerReason {

@@ -13,6 +13,9 @@ use crate::record::{Body, Draft, List};
 
 /// The cause of a call whose end was lost with its writer.
 pub(super) const WRITER_LOST: &str = "writer_lost";
+/// How the reason begins for which a held call ends whose arguments an approver replaced: the call that is named
+/// takes its place.
+pub(crate) const MODIFIED: &str = "modified: asked again as ";
 /// Runs closed or taken up in one batch.
 const RUNS_PER_BATCH: usize = 64;
 

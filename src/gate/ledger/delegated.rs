@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::recovered::{Delegated, add_labels, args_bytes, usage};
+use super::recovered::{Delegated, args_bytes, usage};
 use crate::domain::id::{CallId, RunId};
 use crate::record::run::RunOpened;
 use crate::record::{Entry, Kind};
@@ -34,7 +34,7 @@ impl DelegationTally {
             let above: Vec<RunId> = above.map(|one| one.run).collect();
             if !above.is_empty() {
                 for above in &above {
-                    add_labels(&mut self.used.entry(*above).or_default().labels, entry);
+                    self.used.entry(*above).or_default().reading.take(entry);
                 }
                 let simulated = opened.mode == "simulate";
                 let (calls, asked) = (BTreeSet::new(), BTreeMap::new());
@@ -49,7 +49,7 @@ impl DelegationTally {
         if draft.kind() == Kind::TaintCleared
             && let Some(used) = self.used.get_mut(&run)
         {
-            used.labels.clear();
+            used.reading.clear(entry.seq);
         }
         let (Some(below), Some(call)) = (self.below.get_mut(&run), &draft.call) else { return };
         if let (Some(usage), Some(tool)) = (usage(entry), &draft.tool) {
@@ -59,7 +59,7 @@ impl DelegationTally {
             }
         }
         for above in &below.above {
-            add_labels(&mut self.used.entry(*above).or_default().labels, entry);
+            self.used.entry(*above).or_default().reading.take(entry);
         }
         if !draft.kind().decides() {
             return;

@@ -279,6 +279,7 @@ impl DecisionFacts<'_> {
             findings: findings::named(&prepared.screening().findings),
             findings_more: findings::more(&prepared.screening().findings),
             firewall: Some(TaggedDigest(guarding::rules())),
+            gate_of: call.gate_of().cloned(),
             justification: call.justification().map(|text| Text::clip(text, 512 * 4)),
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),

@@ -60,6 +60,8 @@ pub struct HeldCall {
     pub asked_by: Option<Proposer>,
     /// The call of a model whose answer asks for exactly this call.
     pub proposed_by: Option<CallId>,
+    /// The call that it checks or takes back, if the gate made it.
+    pub gate_of: Option<CallId>,
     /// The form of a request to a model in a dialect.
     pub asked_in: Option<AskedIn>,
 }
@@ -94,6 +96,7 @@ impl HeldCall {
             refused: entries.iter().find_map(refused),
             asked_by: held.asked_by.as_ref().map(proposer),
             proposed_by: held.proposed_by.as_ref().and_then(|call| CallId::parse(call)),
+            gate_of: held.gate_of.clone(),
             asked_in: held.asked_in.clone(),
         })
     }

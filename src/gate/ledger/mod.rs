@@ -19,7 +19,6 @@ use crate::clock::{Clock, Entropy};
 use crate::domain::id::RunId;
 use crate::judge::Judged;
 use crate::record::debug_by;
-use crate::record::trust::TrustWindow;
 use crate::telemetry::metrics::Metrics;
 use drafts::DraftWithPayloads;
 use item::{Claim, Completion, Item};
@@ -51,6 +50,7 @@ pub mod postgres;
 pub mod proofs;
 pub mod pruning;
 pub mod reader;
+mod reading;
 pub mod reap;
 pub mod recall;
 pub mod recover;
@@ -159,7 +159,7 @@ pub struct LedgerSettings {
     /// When alerts are raised.
     pub alerts: crate::record::alert::AlertRules,
     /// Which ended calls policies see of a tool; `None`: they see none.
-    pub trust: Option<TrustWindow>,
+    pub trust: Option<TrustRule>,
 }
 
 impl Default for LedgerSettings {
@@ -213,9 +213,11 @@ debug_by!(LedgerParts);
 
 pub use in_force::Activated;
 pub use later::Promised;
+pub use reading::{PastReading, SealedReading};
 pub use recovered::{
     Delegated, PastAnswer, PastModels, PastRate, PastSpending, PastUsage, RecoveredRun, Unmeasured,
 };
+pub use standing::TrustRule;
 
 /// A handle on the ledger. Cheap to clone.
 #[derive(Clone)]

@@ -386,9 +386,7 @@ async fn delegated(
     }
     for run in runs {
         run.past.delegated = delegations.of(&run.run);
-        for (label, origin) in &run.past.delegated.labels {
-            run.past.labels.entry(*label).or_insert_with(|| origin.clone());
-        }
+        run.past.reading.add(&run.past.delegated.reading);
     }
     Ok(())
 }

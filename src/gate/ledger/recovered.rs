@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::domain::decision::CallRate;
 use crate::domain::guarded::Withheld;
 use crate::domain::id::{CallId, RunId, ToolName};
-use crate::domain::taint::{Label, LabelOrigin};
 use crate::domain::time::Timestamp;
-use crate::ledger::closing::WRITER_LOST;
-use crate::record::call::{CallCompleted, CallDenied, CallUnknown, Reason, Usage};
+use crate::ledger::closing::{MODIFIED, WRITER_LOST};
+use crate::ledger::reading::PastReading;
+use crate::record::call::{CallCancelled, CallCompleted, CallDenied, CallUnknown, Reason, Usage};
 use crate::record::calls::{Calls, Phase};
-use crate::record::run::{RunOpened, TaintCleared};
+use crate::record::run::TaintCleared;
 use crate::record::{Entry, Int, Kind, Role};
 
 /// A run that was open when the last writer ended, from its entries.
@@ -47,8 +47,8 @@ pub struct PastUsage {
     pub held: BTreeMap<CallId, ToolName>,
     /// What models answered.
     pub models: PastModels,
-    /// What the run and the runs below it had read, each label with the call that brought it.
-    pub labels: BTreeMap<Label, LabelOrigin>,
+    /// What the run and the runs below it had read.
+    pub reading: PastReading,
     /// The number of the newest order that took its labels away; 0 if none did.
     pub cleared: u64,
     /// The tools of calls whose answer may have been released, and whose end was lost with the writer.
@@ -71,15 +71,13 @@ pub struct PastRate {
 }
 
 impl PastRate {
-    /// What the decision of this entry counts for. A call that was held counted then.
-    fn of<'a>(
-        entry: &'a Entry,
-        held: &BTreeMap<CallId, ToolName>,
-    ) -> impl Iterator<Item = Self> + 'a {
+    /// What the decision of this entry counts for. A call that was held counted then, unless that entry has no
+    /// duties of the policy.
+    fn of<'a>(entry: &'a Entry, counted: &BTreeSet<CallId>) -> impl Iterator<Item = Self> + 'a {
         let draft = &entry.draft;
         let counts = matches!(draft.kind(), Kind::CallAuthorized | Kind::CallHeld);
         let about = draft.tool.clone().zip(draft.call.clone());
-        let about = about.filter(|(_, call)| counts && !held.contains_key(call));
+        let about = about.filter(|(_, call)| counts && !counted.contains(call));
         let decision = draft.body.decision().filter(|_| about.is_some());
         let rates = decision.into_iter().flat_map(|decision| decision.obligations);
         rates.filter_map(move |obligation| {
@@ -160,11 +158,11 @@ impl PastUsage {
     pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut past = Self::default();
         let mut asked = BTreeMap::new();
-        let mut closed = BTreeSet::new();
+        let (mut closed, mut counted) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             let draft = &entry.draft;
             past.models.add(entry);
-            add_labels(&mut past.labels, entry);
+            past.reading.take(entry);
             past.add_lost(entry);
             closed.extend(draft.get::<CallUnknown>().and(draft.call.clone()));
             if draft.kind() == Kind::TaintCleared {
@@ -172,7 +170,15 @@ impl PastUsage {
             }
             let cleared = draft.get::<TaintCleared>().map_or(0, |cleared| cleared.order.get());
             past.cleared = past.cleared.max(cleared);
-            past.rates.extend(PastRate::of(entry, &past.held));
+            let rates: Vec<PastRate> = PastRate::of(entry, &counted).collect();
+            counted.extend(rates.iter().map(|rate| rate.call.clone()));
+            past.rates.extend(rates);
+            let replaced = draft
+                .get::<CallCancelled>()
+                .is_some_and(|ended| ended.reason.starts_with(MODIFIED));
+            if replaced {
+                past.rates.retain(|rate| Some(&rate.call) != draft.call.as_ref());
+            }
             if let (Kind::CallHeld, Some(call), Some(tool)) =
                 (draft.kind(), &draft.call, &draft.tool)
             {
@@ -216,24 +222,6 @@ impl PastUsage {
     }
 }
 
-/// Adds the labels that an entry of a run brings into it, or takes them away.
-pub(super) fn add_labels(labels: &mut BTreeMap<Label, LabelOrigin>, entry: &Entry) {
-    let draft = &entry.draft;
-    if draft.kind() == Kind::TaintCleared {
-        labels.clear();
-    }
-    let begins = draft.get::<RunOpened>().and_then(|opened| opened.taint.as_ref());
-    for one in begins.iter().flat_map(|list| list.iter()) {
-        let Some(run) = one.run.or(draft.run) else { continue };
-        labels.entry(one.label).or_insert(LabelOrigin { run, call: one.call.clone() });
-    }
-    let brought = draft.body.observed().and_then(|observed| observed.labels.as_ref());
-    for label in brought.iter().flat_map(|list| list.iter()) {
-        let (Some(run), Some(call)) = (draft.run, draft.call.clone()) else { continue };
-        labels.entry(*label).or_insert(LabelOrigin { run, call });
-    }
-}
-
 /// What the descendants of a run used, as far as its limits count it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Delegated {
@@ -242,7 +230,7 @@ pub struct Delegated {
     /// What authorised calls spent, without those of simulated runs.
     pub spending: PastSpending,
     /// What they read.
-    pub labels: BTreeMap<Label, LabelOrigin>,
+    pub reading: PastReading,
 }
 
 /// What authorised calls spent, as far as the entries record it. The gate, which knows the tools,

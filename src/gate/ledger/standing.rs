@@ -1,18 +1,28 @@
 //! How the calls of each tool ended in this chain, for policies that see it (`input.tool.trust`).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::store::{EntryRange, EntryRow, LeaseKey, LedgerStore, StoreError};
 use super::{Ledger, Shared};
+use crate::clock::Clock;
 use crate::domain::facts::ToolFacts;
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
 use crate::policy::input::ToolTrust;
 use crate::record::Entry;
-use crate::record::trust::{self, TrustFold, TrustWindow};
+use crate::record::trust::{self, TrustDrop, TrustFold, TrustSubject, TrustWindow};
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
+/// The same fall is told of once: it is one within a day.
+pub(super) const FALL_QUIET: Duration = Duration::from_secs(86_400);
+/// Days that are read where only falls matter, which are falls within a day; and entries at most.
+const DAYS_FOR_FALLS: u64 = 1;
+const READ_FOR_FALLS: Seq = 20_000;
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
@@ -22,12 +32,27 @@ struct EndedCalls {
     fold: TrustFold,
     chain: ChainId,
     through: Seq,
+    /// The agents and tools whose calls ended badly since the last look.
+    worse: BTreeSet<TrustSubject>,
+    /// The falls that an alert tells of, and since when.
+    told: BTreeMap<TrustSubject, Timestamp>,
+}
+
+/// What is counted of ended calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrustRule {
+    /// The calls that count.
+    pub window: TrustWindow,
+    /// Whether policies see the counts. If not, only falls within a day matter.
+    pub input: bool,
 }
 
 /// Counts what becomes durable.
 #[derive(Debug)]
 pub(super) struct TrustKeeper {
-    window: TrustWindow,
+    rule: TrustRule,
+    /// A call ended badly.
+    worsened: Notify,
     /// `None` until the chain was read: before that there are no figures.
     counted: Mutex<Option<EndedCalls>>,
 }
@@ -39,21 +64,45 @@ impl EndedCalls {
             if trust::counts(&row.kind)
                 && let Ok(entry) = Entry::parse(&row.body)
             {
-                self.fold.take(&entry);
+                self.worse.extend(self.fold.take(&entry));
             }
         }
     }
 }
 
 impl TrustKeeper {
-    pub(super) const fn new(window: TrustWindow) -> Self {
-        Self { window, counted: Mutex::new(None) }
+    pub(super) fn new(rule: TrustRule) -> Self {
+        Self { rule, worsened: Notify::new(), counted: Mutex::new(None) }
     }
 
     /// Counts entries that are durable now.
     pub(super) fn take(&self, rows: &[EntryRow]) {
         if let Some(counted) = &mut *self.counted.lock() {
             counted.take(rows);
+            if !counted.worse.is_empty() {
+                self.worsened.notify_one();
+            }
+        }
+    }
+
+    /// Waits until calls ended badly, and returns the scores that fell with them.
+    pub(super) async fn falls(&self, clock: &dyn Clock) -> Vec<TrustDrop> {
+        loop {
+            let changed = self.worsened.notified();
+            if let Some(counted) = &mut *self.counted.lock() {
+                let falls = counted.falls(self.rule.window, clock.now());
+                if !falls.is_empty() {
+                    return falls;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// An alert about this fall could not be recorded: the next call that ends badly asks for it again.
+    pub(super) fn untold(&self, subject: &TrustSubject) {
+        if let Some(counted) = &mut *self.counted.lock() {
+            counted.told.remove(subject);
         }
     }
 
@@ -63,13 +112,20 @@ impl TrustKeeper {
         (store, key): (&dyn LedgerStore, &LeaseKey),
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let days = self.window.days.saturating_add(1).saturating_mul(DAY_MS);
+        let days = if self.rule.input { self.rule.window.days } else { DAYS_FOR_FALLS };
+        let days = days.saturating_add(1).saturating_mul(DAY_MS);
         let since = now.millis().saturating_sub(i64::try_from(days).unwrap_or(i64::MAX));
         let mut at = first_at((store, key), Timestamp::from_millis(since)).await?;
+        if !self.rule.input {
+            // WHY bounded: the gate does not serve before.
+            at = at.max(store.head(key).await?.size.saturating_sub(READ_FOR_FALLS));
+        }
         let mut counted = EndedCalls {
             fold: TrustFold::default(),
             chain: key.chain,
             through: at.saturating_sub(1),
+            worse: BTreeSet::new(),
+            told: BTreeMap::new(),
         };
         loop {
             let rows = store.select(key, EntryRange::From(at, PAGE)).await?;
@@ -82,8 +138,30 @@ impl TrustKeeper {
     }
 }
 
+impl EndedCalls {
+    /// The scores that fell with the calls that ended badly since the last look: that of the tool, or else that of
+    /// the agent with it. Each is one within a day.
+    fn falls(&mut self, window: TrustWindow, now: Timestamp) -> Vec<TrustDrop> {
+        self.told.retain(|_, at| at.plus(FALL_QUIET) > now);
+        let mut falls = Vec::new();
+        for of_agent in std::mem::take(&mut self.worse) {
+            let of_tool = TrustSubject { agent: None, ..of_agent.clone() };
+            if [&of_tool, &of_agent].into_iter().any(|one| self.told.contains_key(one)) {
+                continue;
+            }
+            let of_tool = self.fold.trust_drop(&of_tool, window, now);
+            let fall = of_tool.or_else(|| self.fold.trust_drop(&of_agent, window, now));
+            if let Some(fall) = fall {
+                self.told.insert(fall.subject.clone(), now);
+                falls.push(fall);
+            }
+        }
+        falls
+    }
+}
+
 /// The first entry at this time or later.
-async fn first_at(
+pub(super) async fn first_at(
     (store, key): (&dyn LedgerStore, &LeaseKey),
     time: Timestamp,
 ) -> Result<Seq, StoreError> {
@@ -114,12 +192,12 @@ impl Ledger {
     /// How the calls of this tool ended, as far as they are durable; `None`: policies do not see it.
     #[must_use]
     pub fn tool_trust(&self, tool: &ToolFacts, now: Timestamp) -> Option<ToolTrust> {
-        let keeper = self.shared.trust.as_ref()?;
+        let keeper = self.shared.trust.as_ref().filter(|keeper| keeper.rule.input)?;
         let counted = keeper.counted.lock();
-        let EndedCalls { fold, chain, through } = counted.as_ref()?;
+        let EndedCalls { fold, chain, through, .. } = counted.as_ref()?;
         let before = (chain, through.saturating_add(1));
         let subject = (tool.name.as_str(), &tool.definition);
-        let count = fold.standing(subject, (keeper.window, now), before);
-        Some(ToolTrust::of(count, keeper.window, *through))
+        let count = fold.standing(subject, (keeper.rule.window, now), before);
+        Some(ToolTrust::of(count, keeper.rule.window, *through))
     }
 }

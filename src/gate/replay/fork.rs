@@ -16,7 +16,8 @@ use crate::domain::call::ToolCall;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
-use crate::enforce::{Fork, ForkPrefix, RecordedAnswer};
+use crate::domain::taint::{Label, LabelOrigin};
+use crate::enforce::{Fork, ForkPrefix, RecordedAnswer, RecordedLabels};
 
 #[derive(Debug, Default)]
 struct ForkState {
@@ -33,6 +34,7 @@ struct ForkState {
 pub struct Forked {
     player: Player,
     at: u64,
+    labels: BTreeMap<Label, LabelOrigin>,
     state: Mutex<ForkState>,
 }
 
@@ -62,10 +64,17 @@ impl Forked {
             let (early, last) = (early.number, last.number);
             return Err(refused(ReplayObstacle::Between { early, last }));
         }
+        let mut labels = BTreeMap::new();
         for place in prefix {
             // WHY: the answer of a model leaves as it comes, and what it asked for has to be judged.
-            if recording.step(place)?.form().is_some() {
+            let step = recording.step(place)?;
+            if step.form().is_some() {
                 return Err(refused(ReplayObstacle::Dialect { at, step: place.number }));
+            }
+            for label in &step.ended.labels {
+                let call = CallId::parse(&step.call);
+                let origin = call.map(|call| LabelOrigin { run, call });
+                labels.entry(*label).or_insert(origin);
             }
         }
         if let Some(child) = recording.children.iter().find(|child| child.before < at) {
@@ -77,7 +86,8 @@ impl Forked {
             ReplaySettings { collect: false, engines: BTreeMap::new(), now: None, volatile };
         let clock = Arc::new(RecordedClock::at(recording.header.opened_at));
         let player = Player::new(recording, settings, clock)?;
-        Ok(Self { player, at, state: Mutex::default() })
+        let labels = labels.into_iter().filter_map(|(label, origin)| Some((label, origin?)));
+        Ok(Self { player, at, labels: labels.collect(), state: Mutex::default() })
     }
 
     /// The recording of these steps.
@@ -110,7 +120,12 @@ impl Forked {
 
 fn line(step: &RecordedCall) -> Option<RecordedAnswer> {
     if let Some(outcome) = step.outcome() {
-        return Some(RecordedAnswer::Ended(outcome));
+        let labels = step.ended.labels.clone();
+        let call = CallId::parse(&step.call).filter(|_| !labels.is_empty());
+        return Some(RecordedAnswer::Ended(
+            outcome,
+            call.map(|call| RecordedLabels { call, labels }),
+        ));
     }
     let denied = Some(reasons(step)).filter(|reasons| !reasons.is_empty());
     denied.map(RecordedAnswer::Denied)
@@ -132,6 +147,10 @@ impl ForkPrefix for Forked {
             seed: header.seed,
             opened_at: header.opened_at,
         }
+    }
+
+    fn labels(&self) -> BTreeMap<Label, LabelOrigin> {
+        self.labels.clone()
     }
 
     fn begin(&self) -> bool {

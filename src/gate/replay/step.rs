@@ -18,6 +18,7 @@ use crate::domain::id::RunId;
 use crate::domain::json::Json;
 use crate::domain::members::Mismatch;
 use crate::domain::outcome::{FailureClass, Outcome};
+use crate::domain::taint::Label;
 use crate::domain::time::Timestamp;
 use crate::ledger::drafts::stream_parts;
 use crate::policy::input::{BreakGlassInput, Document, broken};
@@ -125,6 +126,9 @@ pub struct End {
     /// Whether the call was held and never ran: an approver refused it, or none came in time.
     #[serde(default)]
     pub lapsed: bool,
+    /// The labels that its answer brought into the run.
+    #[serde(default)]
+    pub labels: Vec<Label>,
     class: Option<FailureClass>,
     started: Option<bool>,
     #[serde(default)]

@@ -301,11 +301,25 @@ impl Taint {
         taint
     }
 
+    /// These labels, before the answers that bring them.
+    #[must_use]
+    pub fn labelled(labels: BTreeMap<Label, LabelOrigin>) -> Self {
+        Self { labels, ..Self::default() }
+    }
+
     /// The taint of a run of an earlier process.
     #[must_use]
     pub fn recovered(labels: BTreeMap<Label, LabelOrigin>, cleared: u64) -> Self {
         let unknown = !labels.is_empty();
         Self { labels, unknown, cleared, ..Self::default() }
+    }
+
+    /// What other runs of the caller have of it; `None`: nothing. The agent's own words stay with the run.
+    #[must_use]
+    pub fn shared(&self) -> Option<Self> {
+        let Self { labels, sources, unknown, .. } = self;
+        let (labels, sources) = (!labels.is_empty()).then(|| (labels.clone(), sources.clone()))?;
+        Some(Self { labels, sources, unknown: *unknown, ..Self::default() })
     }
 
     /// Adds the taint of another run.
@@ -325,7 +339,8 @@ impl Taint {
         for label in &source.labels {
             self.labels.entry(*label).or_insert_with(|| source.origin.clone());
         }
-        if !source.marks.is_empty() {
+        let is_known = self.sources.iter().any(|known| known.origin == source.origin);
+        if !source.marks.is_empty() && !is_known {
             self.sources.push_back(Arc::clone(source));
             self.forget_old();
         }

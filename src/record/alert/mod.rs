@@ -39,14 +39,16 @@ closed! {
         UnscannedBurst = "unscanned_burst",
         /// A tool that fails more often than before.
         TrustDrop = "trust_drop",
-        /// A connection to another host than the call names.
-        SniMismatch = "sni_mismatch",
+        /// A run that read something untrusted and something private sends words of its own.
+        FlowLabel = "flow_label",
     }
 }
 
 closed! {
     /// How grave an alert is, from the mildest to the gravest.
     pub enum AlertSeverity {
+        /// Worth to be known when something else is looked into.
+        Low = "low",
         /// Worth a look today.
         Medium = "medium",
         /// Worth a look now.
@@ -64,7 +66,8 @@ impl AlertKind {
             Self::SqlInjection | Self::SecretEgress | Self::OwnCredential => {
                 AlertSeverity::Critical
             }
-            Self::PathTraversal | Self::Trifecta | Self::SniMismatch => AlertSeverity::High,
+            Self::PathTraversal | Self::Trifecta => AlertSeverity::High,
+            Self::FlowLabel => AlertSeverity::Low,
             Self::PromptInjection
             | Self::BurstDenial
             | Self::RepeatedDenial
@@ -87,7 +90,7 @@ impl AlertKind {
             Self::Trifecta => "A run with untrusted and private content would send it",
             Self::UnscannedBurst => "Many texts of a run cannot be searched",
             Self::TrustDrop => "A tool fails more often than before",
-            Self::SniMismatch => "A connection goes to another host than the call names",
+            Self::FlowLabel => "A run with untrusted and private content sends words of its own",
         }
     }
 }
@@ -123,6 +126,7 @@ members! {
 
 impl AlertRaised {
     /// An alert that is about no run: it counts so many facts since this time, and no entry of its own causes it.
+    #[must_use]
     pub fn apart(
         alert: AlertKind,
         (agent, tool): (&str, Option<ToolName>),

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{AlertKind, AlertSeverity};
+use super::AlertKind;
 use crate::call::{CallAuthorized, CallDenied, CallHeld, GuardedFinding, Reason};
 use crate::domain::code::Code;
 use crate::domain::guarded::GuardAction;
-use crate::domain::taint::FlowAction;
-use crate::{Draft, Kind};
+use crate::domain::taint::{Flow, FlowAction};
+use crate::{Draft, Kind, Nonce};
 
 /// What an entry asks an alert for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AlertSignal {
-    /// This alert, at once.
-    Alert(AlertKind, AlertSeverity),
+    /// This alert, at once, with the mark of what was found.
+    Alert(AlertKind, Option<Nonce>),
     /// A denied call: alerts count them.
     Denial,
     /// A text that could not be searched: an alert counts them.
@@ -60,7 +60,7 @@ pub const DETAILS: &[(&str, Option<AlertKind>)] = &[
     ("file.too_large", None),
     ("file.traversal", Some(AlertKind::PathTraversal)),
     ("firewall.credential", Some(AlertKind::OwnCredential)),
-    ("flow.label", Some(AlertKind::Trifecta)),
+    ("flow.label", Some(AlertKind::FlowLabel)),
     ("flow.trifecta", Some(AlertKind::Trifecta)),
     ("grpc.argument", None),
     ("grpc.request", None),
@@ -132,6 +132,15 @@ const fn is_detailed(code: Code) -> bool {
     }
 }
 
+/// The alert that a call of a labelled run asks for.
+const fn of_flow(flow: Flow) -> AlertKind {
+    match flow {
+        Flow::Trifecta => AlertKind::Trifecta,
+        // Labels alone: nothing that was read stands in what would be sent.
+        Flow::Label => AlertKind::FlowLabel,
+    }
+}
+
 /// The alert that a reason asks for.
 fn of_reason(reason: &Reason) -> Option<AlertKind> {
     // A policy chooses its details freely: only the gate's own count. The flow of labels is the gate's own whatever it
@@ -142,33 +151,24 @@ fn of_reason(reason: &Reason) -> Option<AlertKind> {
     DETAILS.get(at).filter(|_| own).and_then(|(_, alert)| *alert)
 }
 
-/// How grave a reason makes its alert.
-fn severity(alert: AlertKind, detail: &str) -> AlertSeverity {
-    match detail {
-        // Labels alone: nothing that was read stands in what would be sent.
-        "flow.label" => AlertSeverity::Medium,
-        _ => alert.severity(),
-    }
-}
-
-/// Gathers the signals of one entry: each alert once, as grave as its gravest reason.
+/// Gathers the signals of one entry: each alert once, with the first mark.
 #[derive(Default)]
 struct SignalSet {
-    alerts: BTreeMap<AlertKind, AlertSeverity>,
+    alerts: BTreeMap<AlertKind, Option<Nonce>>,
     unscanned: bool,
 }
 
 impl SignalSet {
-    fn add(&mut self, alert: AlertKind, severity: AlertSeverity) {
-        let known = self.alerts.entry(alert).or_insert(severity);
-        *known = severity.max(*known);
+    fn add(&mut self, alert: AlertKind, mark: Option<Nonce>) {
+        let known = self.alerts.entry(alert).or_default();
+        *known = known.or(mark);
     }
 
     fn reasons(&mut self, reasons: &[Reason]) {
         for reason in reasons {
             self.unscanned |= reason.detail == "dlp.unavailable";
             if let Some(alert) = of_reason(reason) {
-                self.add(alert, severity(alert, &reason.detail));
+                self.add(alert, None);
             }
         }
     }
@@ -180,13 +180,9 @@ impl SignalSet {
             match one.class.as_str() {
                 // WHY only what was stopped: an operator opened the way for what passes with `warn`.
                 "secret" if sent && stopped && one.confidence == "high" => {
-                    let alert = AlertKind::SecretEgress;
-                    self.add(alert, alert.severity());
+                    self.add(AlertKind::SecretEgress, one.mark);
                 }
-                "injection" => {
-                    let alert = AlertKind::PromptInjection;
-                    self.add(alert, alert.severity());
-                }
+                "injection" => self.add(AlertKind::PromptInjection, one.mark),
                 "unscanned" => self.unscanned = true,
                 _ => {}
             }
@@ -202,8 +198,7 @@ pub fn signals(draft: &Draft) -> Vec<AlertSignal> {
         // A call that is allowed although the configuration says `alert` has no reasons.
         let flow = decision.taint.filter(|taint| taint.action != Some(FlowAction::Off));
         if let Some(flow) = flow.and_then(|taint| taint.flow) {
-            let alert = AlertKind::Trifecta;
-            set.add(alert, severity(alert, flow.as_str()));
+            set.add(of_flow(flow), None);
         }
     }
     let sent = draft
@@ -214,8 +209,7 @@ pub fn signals(draft: &Draft) -> Vec<AlertSignal> {
     set.findings(sent.into_iter().flat_map(|all| all.iter()), true);
     let observed = draft.body.observed().and_then(|seen| seen.findings.as_ref());
     set.findings(observed.into_iter().flat_map(|all| all.iter()), false);
-    let alerts =
-        set.alerts.into_iter().map(|(alert, severity)| AlertSignal::Alert(alert, severity));
+    let alerts = set.alerts.into_iter().map(|(alert, mark)| AlertSignal::Alert(alert, mark));
     let denial = (draft.kind() == Kind::CallDenied).then_some(AlertSignal::Denial);
     alerts.chain(denial).chain(set.unscanned.then_some(AlertSignal::Unscanned)).collect()
 }

@@ -108,6 +108,43 @@ fn said(alerts: &[AlertRaised]) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
+fn the_alert_about_labels_alone_comes_once_in_a_run_and_one_about_a_copy_has_its_own_time() {
+    let of = |tool: &str, detail: &str| {
+        let reasons: Json = vec![reason(Code::CallHeld, detail)].into();
+        let held = body(Kind::CallHeld, [("reasons", reasons)]);
+        let (call, tool) = (CallId::parse("c"), ToolName::parse(tool));
+        Draft { run: Some(run()), call, tool, ..Draft::of(held) }
+    };
+    let mut book = AlertChain::new();
+    let first = book.add(1, of("t.one", "flow.label"));
+    assert_eq!(said(&first), [("flow_label", 1)]);
+    assert_eq!((first[0].severity, &first[0].tool), (AlertSeverity::Low, &None));
+    assert_eq!(book.add(2, of("t.two", "flow.label")), []);
+    book.restart();
+    assert_eq!(book.add(3 * 3600, of("t.one", "flow.label")), []);
+    assert_eq!(said(&book.add(3 * 3600 + 1, of("t.one", "flow.trifecta"))), [("trifecta", 1)]);
+}
+
+#[test]
+fn an_alert_has_the_mark_of_what_was_found() {
+    let mark = "00112233445566778899aabbccddeeff";
+    let mut found = finding("secret", "block", "high");
+    if let Json::Object(members) = &mut found {
+        members.insert("mark".to_owned(), Json::from(mark));
+    }
+    let denied = body(Kind::CallDenied, [("findings", vec![found].into())]);
+    let draft = Draft {
+        run: Some(run()),
+        call: CallId::parse("c"),
+        tool: ToolName::parse("t.one"),
+        ..Draft::of(denied)
+    };
+    let raised = AlertChain::new().add(1, draft);
+    assert_eq!(raised[0].alert, AlertKind::SecretEgress);
+    assert_eq!(raised[0].mark.as_deref(), Some(mark));
+}
+
+#[test]
 fn details_are_sorted_and_each_stands_once() {
     let details: Vec<&str> = DETAILS.iter().map(|(detail, _)| *detail).collect();
     let mut sorted = details.clone();
@@ -122,7 +159,7 @@ fn a_detail_asks_for_its_alert_only_where_the_gate_itself_refuses() {
         let reasons: Json = vec![reason(code, detail)].into();
         let all = signals(&Draft::of(body(Kind::CallHeld, [("reasons", reasons)])));
         all.into_iter().find_map(|signal| match signal {
-            AlertSignal::Alert(alert, severity) => Some((alert, severity)),
+            AlertSignal::Alert(alert, _) => Some((alert, alert.severity())),
             AlertSignal::Denial | AlertSignal::Unscanned => None,
         })
     };
@@ -136,7 +173,7 @@ fn a_detail_asks_for_its_alert_only_where_the_gate_itself_refuses() {
     assert_eq!(of(Code::EffectRefused, "of.another.version"), None);
     assert_eq!(
         of(Code::EffectRefused, "flow.label").map(|(_, grade)| grade),
-        Some(AlertSeverity::Medium)
+        Some(AlertSeverity::Low)
     );
 }
 
@@ -152,7 +189,7 @@ fn findings_ask_for_an_alert_by_class_direction_and_what_was_done() {
     };
     let sent = |one| of("findings", Kind::CallAuthorized, one);
     let answered = |one| of("observed", Kind::CallCompleted, one);
-    let alert = |alert: AlertKind| vec![AlertSignal::Alert(alert, alert.severity())];
+    let alert = |alert: AlertKind| vec![AlertSignal::Alert(alert, None)];
     let none = Vec::<AlertSignal>::new();
     assert_eq!(sent(finding("secret", "redact", "high")), alert(AlertKind::SecretEgress));
     assert_eq!(sent(finding("secret", "warn", "high")), none, "an operator opened the way");

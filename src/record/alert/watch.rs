@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::{AlertKind, AlertRaised, AlertSeverity, AlertSignal, signals};
+use super::{AlertKind, AlertRaised, AlertSignal, signals};
 use crate::domain::id::{CallId, RunId, Seq, ToolName};
 use crate::domain::time::Timestamp;
 use crate::run::{RunOpened, RunSealed};
-use crate::{Entry, Text};
+use crate::{Entry, Nonce, Text};
 
 /// Tools of one run that are counted apart; an agent chooses the names.
 const TOOLS_MAX: usize = 256;
@@ -60,20 +60,21 @@ struct AlertTally {
     /// Those since the alert.
     count: u64,
     first: Option<(Timestamp, Seq)>,
-    severity: Option<AlertSeverity>,
+    /// The mark of what was found last.
+    mark: Option<Nonce>,
     raised: Option<Timestamp>,
 }
 
 impl AlertTally {
-    fn add(&mut self, at: (Timestamp, Seq), severity: AlertSeverity) {
+    fn add(&mut self, at: (Timestamp, Seq), mark: Option<Nonce>) {
         self.all = self.all.saturating_add(1);
         self.count = self.count.saturating_add(1);
         self.first.get_or_insert(at);
-        self.severity = self.severity.max(Some(severity));
+        self.mark = mark.or(self.mark);
     }
 
     fn reset(&mut self, at: Timestamp) {
-        (self.count, self.first, self.severity, self.raised) = (0, None, None, Some(at));
+        (self.count, self.first, self.mark, self.raised) = (0, None, None, Some(at));
     }
 }
 
@@ -126,8 +127,8 @@ impl RunWatch {
         Some(tool.clone())
     }
 
-    fn add(&mut self, key: AlertKey, at: (Timestamp, Seq), severity: AlertSeverity) -> AlertKey {
-        self.tallies.entry(key.clone()).or_default().add(at, severity);
+    fn add(&mut self, key: AlertKey, at: (Timestamp, Seq), mark: Option<Nonce>) -> AlertKey {
+        self.tallies.entry(key.clone()).or_default().add(at, mark);
         key
     }
 
@@ -143,7 +144,7 @@ impl RunWatch {
             | AlertKind::RepeatedDenial
             | AlertKind::Trifecta
             | AlertKind::TrustDrop
-            | AlertKind::SniMismatch => &mut self.denials,
+            | AlertKind::FlowLabel => &mut self.denials,
         }
     }
 
@@ -154,7 +155,7 @@ impl RunWatch {
             times.pop_front();
         }
         times.push_back(at);
-        self.add((alert, None), at, alert.severity())
+        self.add((alert, None), at, None)
     }
 
     fn take(
@@ -164,16 +165,15 @@ impl RunWatch {
         at: (Timestamp, Seq),
     ) -> Vec<AlertKey> {
         match signal {
-            AlertSignal::Alert(alert, severity) => {
+            AlertSignal::Alert(alert, mark) => {
+                // What a run has read is about no tool.
+                let tool = tool.filter(|_| alert != AlertKind::FlowLabel);
                 let tool = self.known(tool);
-                vec![self.add((alert, tool), at, severity)]
+                vec![self.add((alert, tool), at, mark)]
             }
             AlertSignal::Denial => {
                 let (tool, alert) = (self.known(tool), AlertKind::RepeatedDenial);
-                vec![
-                    self.burst(AlertKind::BurstDenial, at),
-                    self.add((alert, tool), at, alert.severity()),
-                ]
+                vec![self.burst(AlertKind::BurstDenial, at), self.add((alert, tool), at, None)]
             }
             AlertSignal::Unscanned => vec![self.burst(AlertKind::UnscannedBurst, at)],
         }
@@ -191,6 +191,10 @@ impl RunWatch {
             return None;
         }
         let counted = (tally.count, tally.first?);
+        let once = key.0 == AlertKind::FlowLabel;
+        if once && tally.raised.is_some() {
+            return None;
+        }
         let times = match key.0 {
             AlertKind::BurstDenial => &self.denials,
             AlertKind::UnscannedBurst => &self.unscanned,
@@ -204,7 +208,7 @@ impl RunWatch {
             | AlertKind::PromptInjection
             | AlertKind::Trifecta
             | AlertKind::TrustDrop
-            | AlertKind::SniMismatch => return Some(counted),
+            | AlertKind::FlowLabel => return Some(counted),
         };
         let recent = || times.iter().filter(|(at, _)| at.plus(rules.burst.within) > now);
         let count = u64::try_from(recent().count()).unwrap_or(u64::MAX);
@@ -257,7 +261,7 @@ impl AlertWatch {
         let raised = |key: &AlertKey| {
             let (count, (since, first)) = watch.due(key, *now, rules)?;
             let (alert, tool) = key.clone();
-            let severity = watch.tallies.get(key).and_then(|tally| tally.severity);
+            let mark = watch.tallies.get(key).and_then(|tally| tally.mark);
             Some(AlertRaised {
                 agent: watch.agent.clone(),
                 alert,
@@ -265,9 +269,9 @@ impl AlertWatch {
                 count: count.into(),
                 first: first.into(),
                 last: (*seq).into(),
-                mark: None,
+                mark: mark.map(|mark| mark.to_string().as_str().into()),
                 run: Some(*run),
-                severity: severity.unwrap_or(alert.severity()),
+                severity: alert.severity(),
                 since,
                 tool,
             })

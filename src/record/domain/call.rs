@@ -260,7 +260,15 @@ impl ToolCall {
 
     /// Whether the gate makes it, while the call that it is about has not ended.
     pub const fn is_of_gate(&self) -> bool {
-        matches!(self.source, CallSource::Gate { .. })
+        self.gate_of().is_some()
+    }
+
+    /// The call that it checks or takes back, if the gate makes it.
+    pub const fn gate_of(&self) -> Option<&CallId> {
+        match &self.source {
+            CallSource::Gate { of } => Some(of),
+            CallSource::Agent | CallSource::Dialect(_) | CallSource::Proposal { .. } => None,
+        }
     }
 
     /// Who made it, and in which form.

@@ -47,7 +47,7 @@ impl AlertCause {
             | AlertKind::Trifecta
             | AlertKind::UnscannedBurst
             | AlertKind::TrustDrop
-            | AlertKind::SniMismatch => self.judges,
+            | AlertKind::FlowLabel => self.judges,
         };
         kind && self.seq == alert.last.get() && self.run == alert.run && self.call == alert.call
     }

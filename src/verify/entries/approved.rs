@@ -127,6 +127,7 @@ impl Hold {
             ("effect", held.effect == call.effect),
             ("asked_by", held.asked_by == call.asked_by),
             ("proposed_by", held.proposed_by == call.proposed_by),
+            ("gate_of", held.gate_of == call.gate_of),
         ];
         if let Some((name, _)) = same.into_iter().find(|(_, same)| !same) {
             return Err(Error::Changed(name));

@@ -30,6 +30,8 @@ enum Error {
     Proposer(String),
     #[error("`proposed_by`, but the binding is `{0}`")]
     Unobserved(Binding),
+    #[error("`gate_of` names `{0}`, which is no earlier call of the run that was allowed")]
+    Checked(CallId),
 }
 
 /// How far a call got.
@@ -167,6 +169,7 @@ impl Run {
         }
         verdict_fits(line).map_err(|why| damage(why.to_string()))?;
         self.proposed(&id, line).map_err(|why| damage(why.to_string()))?;
+        self.checks(&id, line).map_err(|why| damage(why.to_string()))?;
         let started = draft.get::<CallFailed>().is_some_and(|failed| failed.started);
         let ran = matches!(draft.kind(), Kind::CallCompleted | Kind::CallProgress);
         if self.simulated && (started || ran) {
@@ -201,6 +204,14 @@ impl Run {
         let other = CallId::parse(by).filter(|by| by != id);
         let allowed = other.map(|by| self.calls.get(&by).map_or(self.cut, |call| call.allowed));
         if allowed == Some(true) { Ok(()) } else { Err(Error::Proposer(by.to_owned())) }
+    }
+
+    /// A call of the gate's own names the call that it checks or takes back: an earlier one of the run that
+    /// was allowed.
+    fn checks(&self, id: &CallId, line: &EntryLine) -> Result<(), Error> {
+        let Some(of) = line.decision().and_then(|decision| decision.gate_of) else { return Ok(()) };
+        let allowed = self.calls.get(of).map_or(self.cut, |call| call.allowed);
+        if of != id && allowed { Ok(()) } else { Err(Error::Checked(of.clone())) }
     }
 }
 
@@ -454,6 +465,23 @@ mod tests {
         assert_eq!(failed(vec![("m", kind, data)], true), None);
         let cut = vec![("m", Kind::CallProgress, left(3, 1, "a"))];
         assert_eq!(failed(cut, true), None);
+    }
+
+    #[test]
+    fn a_call_of_the_gate_names_an_earlier_one_that_was_allowed() {
+        let run = |first: Kind, of: &'static str| {
+            let own = allowed(&[("gate_of", of)]);
+            vec![("m", first, allowed(&[])), ("c", Kind::CallAuthorized, own)]
+        };
+        assert_eq!(failed(run(Kind::CallAuthorized, "m"), false), None);
+        for wrong in [
+            run(Kind::CallAuthorized, "c"),
+            run(Kind::CallAuthorized, "x"),
+            run(Kind::CallDenied, "m"),
+        ] {
+            let why = failed(wrong, false).unwrap();
+            assert!(why.starts_with("S5") && why.contains("`gate_of`"), "{why}");
+        }
     }
 
     #[test]

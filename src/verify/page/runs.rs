@@ -193,6 +193,9 @@ fn decided(survey: &Survey<'_>, line: &EntryLine) -> Markup {
                 @if let Some((commitment, opened)) = survey.policy_input(line) {
                     p .small { "Input of the policy: " (if opened { "" } else { "not disclosed, commitment " }) code { @if opened { "payloads/" (commitment) ".bin" } @else { (commitment) } } }
                 }
+                @if let Some(of) = decision.and_then(|decision| decision.gate_of) {
+                    p .small { "The gate made this call itself: it checks or takes back call " code { (of) } }
+                }
                 @if let Some(by) = decision.and_then(|decision| decision.proposed_by) {
                     p .small { "The gate saw a model ask for exactly this, in the answer of call " code { (by) } }
                 }

@@ -148,6 +148,9 @@ replies! {
         policy: Option<String>,
         /// The approver who proposed the arguments, if the agent did not choose them.
         asked_by: Option<String>,
+        /// The call that it checks or takes back, if the gate made it itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gate_of: Option<String>,
         /// Why the agent made it, in its own words: a claim.
         justification: Option<String>,
         /// The W3C trace context of the caller.

@@ -338,7 +338,8 @@ routes! {
     ObservedDenials: GET "/v1/observed" (()), Study, requests::ObservedSince => policies::ObservedDenials,
         [], OperatorApi::observed;
     /// Lists held calls that people decide alike, and what keeps others from being a pattern.
-    Patterns: GET "/v1/patterns" (()), Look, () => standing::Patterns, [], OperatorApi::patterns;
+    Patterns: GET "/v1/patterns" (()), Look, () => standing::Patterns, ["Calls/Patterns"],
+        OperatorApi::patterns;
     /// Lists the bundle in force of each log.
     PolicyInForce: GET "/v1/policy" (()), Study, () => policies::PolicyInForce, [], OperatorApi::policy;
     /// Shows one bundle: its files, its windows, and what it would change of the bundle in force.
@@ -353,7 +354,7 @@ routes! {
     RunDetail: GET "/v1/runs/{run}" (RunPath), Look, requests::RunCalls => lookups::RunDetail, [], OperatorApi::run;
     /// Takes the labels of a run away: what it has read does not count any more.
     TaintClearing: POST "/v1/runs/{run}/taint/clear" (RunPath), Switch, requests::TaintClearing => replies::OrderReply,
-        [], OperatorApi::clear_taint;
+        ["Control/ClearTaint"], OperatorApi::clear_taint;
     /// Compares a held call with the last approved one of its kind, once an entry records who sees that one's arguments.
     Similar: GET "/v1/similar/{run}/{call}" (HeldCallPath), Read, () => lookups::Similar, [], OperatorApi::similar;
     /// Shows how often the calls of each tool, and of each agent with it, ended well.

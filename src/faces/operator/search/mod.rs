@@ -276,6 +276,7 @@ impl Search<'_> {
                 .unwrap_or_default(),
             policy: policy.map(|digest| digest.prefixed()),
             asked_by: first.and_then(|d| Some(d.asked_by?.subject.to_string())),
+            gate_of: first.and_then(|d| d.gate_of.map(ToString::to_string)),
             justification: first.and_then(|d| d.justification.map(str::to_owned)),
             traceparent: first.and_then(|d| d.traceparent.map(str::to_owned)),
             read_before: first.and_then(|decision| decision.taint.map(ReadBefore::from)),

@@ -144,5 +144,10 @@ pub(super) fn calls<'a>(lines: &[&'a EntryLine]) -> Vec<Vec<&'a EntryLine>> {
             call.push(line);
         }
     }
+    // WHY: no agent makes them, and the end of the call that they check says what came of them.
+    order.retain(|call| {
+        let first = call.first().and_then(|line| line.decision());
+        first.is_none_or(|decision| decision.gate_of.is_none())
+    });
     order
 }

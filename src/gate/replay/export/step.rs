@@ -332,6 +332,8 @@ fn how(body: &Body) -> Vec<(&'static str, Json)> {
 fn ended(first: &EntryLine, last: &EntryLine) -> Json {
     let mut members = vec![("kind", Json::from(last.kind()))];
     members.extend(how(&last.entry.draft.body));
+    let labels = last.entry.draft.body.observed().and_then(|observed| observed.labels.as_ref());
+    members.extend(labels.map(|labels| ("labels", Json::of(labels))));
     let lapsed =
         first.is(Kind::CallHeld) && (last.is(Kind::CallDenied) || last.is(Kind::CallExpired));
     members.extend(lapsed.then(|| ("lapsed", Json::from(true))));

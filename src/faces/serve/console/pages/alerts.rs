@@ -98,6 +98,7 @@ fn grade(severity: &str) -> Markup {
         Some(AlertSeverity::Critical) => html! { span .bad { "■ critical" } },
         Some(AlertSeverity::High) => html! { span .bad { "▲ high" } },
         Some(AlertSeverity::Medium) => html! { "● medium" },
+        Some(AlertSeverity::Low) => html! { "○ low" },
         None => html! { (shown(severity)) },
     }
 }

@@ -126,6 +126,12 @@ pub(in super::super) async fn one(visit: &mut Visit) -> Result<Answer, Failure> 
     Ok(Answer::Page(title, recorded(&detail, visit.may::<route::CallPayloads>())))
 }
 
+/// The approver who chose the arguments, or the party that made the call.
+fn arguments_by(detail: &CallDetail) -> &str {
+    let made_by = if detail.gate_of.is_some() { "the gate" } else { "the agent" };
+    detail.asked_by.as_deref().unwrap_or(made_by)
+}
+
 /// All that the entries of a call say, and where its payloads are.
 pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
     let call = &detail.call;
@@ -142,7 +148,8 @@ pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
             ("Call", id(&call.call)),
             ("Rule", html! { (text(&call.rule)) }),
             ("Approvals", html! { (call.approvals) " " (shown(&call.decided_by.join(", "))) }),
-            ("Arguments by", html! { (shown(detail.asked_by.as_deref().unwrap_or("the agent"))) }),
+            ("Arguments by", html! { (shown(arguments_by(detail))) }),
+            ("Checks call", html! { (text(&detail.gate_of)) }),
             ("Reason of the agent", html! { (text(&detail.justification)) }),
             ("Policy", html! { (text(&detail.policy)) }),
             ("Trace", html! { (text(&detail.traceparent)) }),
