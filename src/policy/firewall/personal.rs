@@ -184,7 +184,12 @@ impl Grouped {
         plus: bool,
     ) -> Option<&'static str> {
         if plus {
-            return is_phone(&self.digits).then_some("phone");
+            // A number with decimals: `+48.856614`.
+            let mut marks = part.iter().filter(|byte| !byte.is_ascii_digit());
+            let is_decimal = marks.next() == Some(&b'.')
+                && marks.next().is_none()
+                && self.groups.last().is_some_and(|decimals| *decimals < 9);
+            return (!is_decimal && is_phone(&self.digits)).then_some("phone");
         }
         let digits = self.digits.as_slice();
         let shaped = |shape: &[u8]| {
