@@ -161,7 +161,8 @@ impl Views {
         for (at, byte) in text.iter().enumerate() {
             let marks = marks.get(usize::from(*byte)).copied().unwrap_or_default();
             let is_mark = last & (marks >> 8) != 0 && at >= from;
-            if !matches!(byte, b'\r' | b'\n') {
+            let may_break = matches!(byte, b'\r' | b'\n' | b'\\' | b'r' | b'n');
+            if !may_break || !is_break(text, at) {
                 last = marks & 0xff;
             }
             if is_mark {
@@ -224,10 +225,12 @@ fn numbers(text: &[u8], start: usize) -> impl Iterator<Item = (u8, Range<usize>)
             _ => (0, 10),
         };
         let digits = rest.get(from..)?;
-        let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
-        let count = digits.iter().take(4).take_while(is_digit).count();
-        let number = std::str::from_utf8(digits.get(..count)?).ok()?;
-        let number = u8::from_str_radix(number, radix).ok()?;
+        let (mut number, mut count) = (0, 0);
+        for digit in digits.iter().take(4).map_while(|byte| char::from(*byte).to_digit(radix)) {
+            number = number * radix + digit;
+            count += 1;
+        }
+        let number = u8::try_from(number).ok().filter(|_| count > 0)?;
         let end = at + from + count;
         if text.get(end).is_some_and(u8::is_ascii_alphanumeric) {
             return None;
@@ -256,11 +259,31 @@ fn is_printed(rest: &[u8]) -> bool {
 
 /// The places of the letters around this one. What breaks a line is skipped.
 fn around(text: &[u8], at: usize) -> Vec<usize> {
-    let is_break = |at: usize| text.get(at).is_some_and(|byte| matches!(byte, b'\r' | b'\n'));
-    let is_one = |at: &usize| is_break(*at) || text.get(*at).is_some_and(|byte| is_letter(*byte));
-    let before = (0..at).rev().take(BEFORE).take_while(is_one).count();
-    let behind = (at..text.len()).take(BEHIND).take_while(is_one).count();
-    (at - before..at + behind).filter(|at| !is_break(*at)).collect()
+    let (mut first, mut end) = (at, at);
+    while at - first < BEFORE && first > 0 && is_one(text, first - 1) {
+        first -= 1;
+    }
+    while end - at < BEHIND && end < text.len() && is_one(text, end) {
+        end += 1;
+    }
+    (first..end).filter(|at| !is_break(text, *at)).collect()
+}
+
+/// Whether this is a part of a line break, as it is or escaped: `\r\n`.
+fn is_break(text: &[u8], at: usize) -> bool {
+    let byte = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();
+    let is_end = |at: Option<usize>| matches!(byte(at), Some(b'r' | b'n'));
+    match byte(Some(at)) {
+        Some(b'\r' | b'\n') => true,
+        Some(b'\\') => is_end(at.checked_add(1)),
+        Some(b'r' | b'n') => byte(at.checked_sub(1)) == Some(b'\\'),
+        Some(_) | None => false,
+    }
+}
+
+/// Whether a letter or a part of a line break stands there.
+fn is_one(text: &[u8], at: usize) -> bool {
+    text.get(at).is_some_and(|byte| is_letter(*byte)) || is_break(text, at)
 }
 
 /// What a letter of base64 may be a part of: in the lower bits the first of two letters, in the higher ones the

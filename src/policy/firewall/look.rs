@@ -95,6 +95,15 @@ mod tests {
             ("plain", text.to_owned()),
             ("base64", STANDARD.encode(text)),
             ("base64 in lines", lines.collect::<Vec<_>>().join("\r\n")),
+            (
+                "base64 in escaped lines",
+                STANDARD
+                    .encode(text)
+                    .chars()
+                    .enumerate()
+                    .map(|(n, c)| if n % 7 == 6 { format!("{c}\\r\\n") } else { c.to_string() })
+                    .collect(),
+            ),
             ("hex", hex::encode(text)),
             ("hex in pairs", each(&|b| format!("{b:02x} "))),
             ("an array", each(&|b| format!("0x{b:02x}, "))),

@@ -159,7 +159,7 @@ impl Toolbox {
         secrets.extend(bindings.iter().flat_map(|binding| binding.kind.secrets()));
         let scrub = Scrub::new(&secrets);
         // Compiles the patterns now and not during the first call.
-        let _ = firewall::findings(&Json::from("4111 1111 1111 1112, a@b.de, token"));
+        let _ = firewall::findings(&Json::from("a@b 1"));
         let (mut tools, mut errors) = (Vec::new(), Vec::new());
         let origins = bindings.iter().flat_map(|binding| binding.kind.origins());
         let reaches = origins.map(|origin| (origin.host.to_string(), origin.port)).collect();
