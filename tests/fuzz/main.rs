@@ -41,7 +41,7 @@ fn inputs(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 const fn rounds(name: &str) -> u64 {
     match name.as_bytes() {
         b"bundle" => 150,
-        b"archive" | b"manifest" | b"scan" | b"tail" => 400,
+        b"archive" | b"manifest" | b"scan" | b"tail" | b"views" => 400,
         b"answer_chat" | b"answer_messages" | b"answer_responses" => 800,
         b"range" | b"inclusion" | b"consistency" => 1500,
         _ => 4000,
@@ -104,6 +104,7 @@ replayed! {
     a_text_in_pieces_leaves_no_more_than_a_whole_one: "tail";
     a_template_fixes_what_it_says: "template";
     no_trust_file_trusts_more_than_it_says: "trust";
+    a_secret_in_a_text_is_one_in_its_encodings: "views";
     a_key_in_text_has_one_spelling: "vkey";
     no_zip_leads_out_of_its_folder_or_reads_as_two: "zip";
 }

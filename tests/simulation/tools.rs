@@ -20,6 +20,7 @@ use wicketgate::domain::facts::ToolFacts;
 use wicketgate::domain::guarded::GuardAction;
 use wicketgate::domain::id::ToolName;
 use wicketgate::domain::outcome::{AnswerContent, Unmasked};
+use wicketgate::domain::taint::ToolRoles;
 use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
@@ -57,8 +58,13 @@ impl ToolExecutor for Signed {
     }
 }
 
-/// One tool that is called `t.read`, of this definition.
+/// One tool that is called `t.read`, of this definition, which brings nothing and carries nothing out.
 pub fn toolbox(executor: impl ToolExecutor + 'static, definition: &str) -> Toolbox {
+    playing(ToolRoles::NONE, executor, definition)
+}
+
+/// The same with these roles.
+fn playing(roles: ToolRoles, executor: impl ToolExecutor + 'static, definition: &str) -> Toolbox {
     let schema = r#"{"type":"object","additionalProperties":true}"#;
     let schema = Arc::new(Schema::parse(schema.as_bytes()).unwrap());
     let tool = Tool {
@@ -73,7 +79,7 @@ pub fn toolbox(executor: impl ToolExecutor + 'static, definition: &str) -> Toolb
             result_bytes_max: 1 << 20,
             cost_micro_usd: None,
             dedupe: None,
-            roles: wicketgate::domain::taint::ToolRoles::NONE,
+            roles,
         }),
         description: definition.into(),
         input_schema: schema.canonical().to_vec(),
@@ -119,6 +125,31 @@ fn an_approval_is_void_once_the_gate_would_mask_what_was_approved() {
         assert_eq!(say(&life, &run, "c", "approve ann").await, "denied");
         let told = life.road.execute(&run, request()).await.unwrap_err();
         assert_eq!(told.detail, "approval.void.arguments");
+    });
+}
+
+#[test]
+fn what_a_run_has_read_counts_after_a_death_as_before_it() {
+    on_a_good_day(async |world| {
+        let request = |id: &str| CallRequest {
+            tool: "t.read".into(),
+            arguments: br#"{"policy":"allow"}"#.to_vec(),
+            call_id: id.into(),
+            ..CallRequest::default()
+        };
+        let mut told = Vec::new();
+        // Its answers are private, strangers write in them, and its arguments leave the house.
+        for id in ["before", "after"] {
+            let life = world.start(true).await;
+            let toolbox = playing(ToolRoles::default(), Signed("one", Log::default()), "a");
+            let update = AgentsUpdate { policy: None, toolbox, agents: None };
+            life.road.change(update).await.unwrap();
+            let run = world.thread(&life, &Thread::Caller).await.unwrap().unwrap();
+            let answer = life.road.execute(&run, request(id)).await;
+            told.push(answer.err().map(|fault| (fault.code.as_str(), fault.detail)));
+            life.dead.cancel();
+        }
+        assert_eq!(told, [None, Some(("call.held", "flow.trifecta".into()))]);
     });
 }
 

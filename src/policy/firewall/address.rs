@@ -73,7 +73,11 @@ pub(super) fn url(pass: &mut Pass<'_>, at: usize, behind: usize) {
     let folded = read.to_ascii_lowercase();
     let is_user = user.get(..colon) == Some(password);
     let is_short = read.len() < 6 || read.len() < 8 && (has_one || is_near);
+    let count = folded.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    // `secret123` is `secret`.
+    let word = folded.get(..folded.len() - count.min(4)).unwrap_or_default();
     let is_weak = WEAK.contains(&folded.as_slice())
+        || WEAK.contains(&word)
         || is_short
         || is_user
         || (is_near && has_one)

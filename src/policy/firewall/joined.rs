@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::kinds::{Class, Confidence, class_of};
 use super::plain::{self, ASSIGNED, AUTHORIZATION};
+use super::rules::Mode;
 use super::shape::TOKEN;
 use crate::domain::json::Json;
 use crate::domain::pointer;
@@ -159,7 +160,7 @@ impl Chain {
     fn end(&mut self, found: &mut Vec<(&'static str, Confidence, usize)>) {
         if self.cuts.len() > 1 {
             // WHY as if it were decoded: a text before it hides nothing that begins where its own text does.
-            for one in plain::scan(&self.text, true) {
+            for one in plain::scan(&self.text, true, Mode::Written) {
                 let is_secret = class_of(one.kind) == Some(Class::Secret);
                 if is_secret
                     && self.begins(one.range.start)

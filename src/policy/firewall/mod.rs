@@ -1,19 +1,20 @@
 //! What must not travel unseen: personal data by checksum and shape, found in arguments, masked in
 //! results.
 //!
-//! Small on purpose: kinds whose shape or checksum says what they are. The firewall scans a text as
-//! it is written and as a recipient would decode it. Every scan is linear and bounded; it reports
-//! what it cannot finish, and what is encoded and holds no text, as `unscanned`, and a policy may
-//! deny it.
+//! The firewall scans a text as it is written and as a recipient would decode it, in one pass for each
+//! way to read it: a view opens only where the text shows what it is for. Every scan is linear and
+//! bounded; it reports what it cannot finish, and what is encoded and holds no text, as `unscanned`, and
+//! a policy may deny it.
 
 mod address;
+mod apart;
 mod digests;
-mod encoded;
 mod fold;
 mod hit;
 mod hygiene;
 mod joined;
 mod kinds;
+mod letters;
 mod look;
 mod own;
 mod patterns;
@@ -26,7 +27,6 @@ mod rules;
 mod samples;
 mod shape;
 mod shapes;
-mod sieve;
 mod special;
 mod steering;
 mod views;

@@ -70,8 +70,10 @@ const CONTEXT: [(&[u8], u16); 49] = [
 ];
 /// Bytes before a number in which such a word stands.
 const CONTEXT_BYTES: usize = 40;
-/// Digits of the longest number here.
+/// Digits of the shortest and of the longest number here, and what stands between their groups.
+const DIGITS_MIN: usize = 8;
 const DIGITS_MAX: usize = 15;
+const MARKS: &[u8] = b" .-/()";
 
 /// The words before a number say so much.
 fn context(text: &[u8], at: usize) -> u16 {
@@ -130,6 +132,12 @@ struct Grouped {
 fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
     let text = pass.text;
     let rest = text.get(start..).unwrap_or_default();
+    // Most numbers are shorter than any of these.
+    let near = rest.iter().take(3 * DIGITS_MIN);
+    let near = near.take_while(|byte| byte.is_ascii_digit() || MARKS.contains(byte));
+    if near.filter(|byte| byte.is_ascii_digit()).count() < DIGITS_MIN {
+        return;
+    }
     let mut number = Grouped { digits: Vec::new(), groups: Vec::new(), said: None };
     let (mut at, mut best) = (0_usize, None);
     loop {
@@ -144,7 +152,7 @@ fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
         at += length;
         let follows = rest.get(at).copied();
         let ends = !follows.is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if ends && number.digits.len() >= 8 {
+        if ends && number.digits.len() >= DIGITS_MIN {
             let part = rest.get(..at).unwrap_or_default();
             if let Some(kind) = number.kind(part, (text, start), is_international) {
                 best = Some((kind, at));
@@ -156,7 +164,7 @@ fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
         {
             return;
         }
-        let marks = gap.iter().take(3).take_while(|byte| b" .-/()".contains(byte)).count();
+        let marks = gap.iter().take(3).take_while(|byte| MARKS.contains(byte)).count();
         if marks == 0 || marks > 2 {
             break;
         }
@@ -184,7 +192,12 @@ impl Grouped {
         plus: bool,
     ) -> Option<&'static str> {
         if plus {
-            return is_phone(&self.digits).then_some("phone");
+            // A number with decimals: `+48.856614`.
+            let mut marks = part.iter().filter(|byte| !byte.is_ascii_digit());
+            let is_decimal = marks.next() == Some(&b'.')
+                && marks.next().is_none()
+                && self.groups.last().is_some_and(|decimals| *decimals < 9);
+            return (!is_decimal && is_phone(&self.digits)).then_some("phone");
         }
         let digits = self.digits.as_slice();
         let shaped = |shape: &[u8]| {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::kinds::Confidence;
 use super::own::{self, LeakRule};
 use super::patterns::{PATTERNS, Special, WIDTH, What, pushed};
+use super::rules::{self, Mode};
 use super::shape::{self, Alphabet, Edge, KeyShape, Look, Part, Sort, URL};
 use super::{address, personal, special, steering};
 
@@ -64,8 +65,8 @@ pub(super) fn names_something(name: &str) -> bool {
 }
 
 /// Every credential and every number of a person in a text. `is_made`: whether it was decoded from
-/// another one, so that the byte before a finding says nothing.
-pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<PlainFinding> {
+/// another one, so that the byte before a finding says nothing. `mode`: how, for numbers and addresses.
+pub(super) fn scan(text: &[u8], is_made: bool, mode: Mode) -> Vec<PlainFinding> {
     let mut pass = Pass { text, is_made, runs: Vec::new(), found: Vec::new(), leaks: Vec::new() };
     pass.patterns();
     for rule in std::mem::take(&mut pass.leaks) {
@@ -73,6 +74,9 @@ pub(super) fn scan(text: &[u8], is_made: bool) -> Vec<PlainFinding> {
     }
     pass.dotted();
     personal::numbers(&mut pass);
+    for hit in rules::scan(text, mode) {
+        pass.note(hit.kind, Confidence::High, hit.start..hit.end);
+    }
     tidied(pass.found)
 }
 

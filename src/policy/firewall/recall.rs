@@ -100,6 +100,10 @@ fn numbers_of_persons_are_found_and_others_of_their_form_are_not() {
         assert!(is_found >= least, "{kind}: {is_found} of {wanted}");
         assert!(in_vain * 95 <= is_found * 5, "{kind}: {in_vain} in vain, {is_found} found");
     }
+    let taken = (0..1000)
+        .map(|sort| samples::no_telephone(&mut dice, sort))
+        .filter(|text| personal(text).contains(&"phone"));
+    assert!(taken.count() <= 10, "of a thousand, one in a hundred");
     for text in [
         "1763481123456",
         "build 20261127.100342",

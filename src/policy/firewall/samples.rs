@@ -7,6 +7,7 @@ use base64::Engine as _;
 use super::digests;
 use super::shape::{ALNUM, Alphabet, BASE64, DIGIT, HEX, KeyShape, Keyed, LOWER, Part, UPPER, URL};
 use super::shapes;
+use crate::domain::digest::Digest;
 
 /// Numbers by a seed (SplitMix64).
 pub(super) struct Dice(pub u64);
@@ -188,6 +189,12 @@ fn personal(dice: &mut Dice, kind: &str) -> Option<String> {
             let (name, host) = (dice.text(LOWER, 8), dice.text(LETTERS, 9).to_lowercase());
             format!("a{name}@{host}.example.com")
         }
+        "btc_address" => {
+            let body = [vec![0], dice.bytes(20)].concat();
+            let once = Digest::of(&[&body]);
+            let sum = Digest::of(&[once.as_bytes()]);
+            base58(&[&body, sum.as_bytes().get(..4).unwrap()].concat())
+        }
         "eth_address" => format!("ethereum wallet 0x{}", dice.text(HEX, 40)),
         "nhs" => grouped(&dice.digits(10, digests::is_nhs), "NHS number 000 000 0000"),
         "aadhaar" => grouped(&dice.digits(12, digests::is_aadhaar), "Aadhaar: 0000 0000 0000"),
@@ -213,6 +220,43 @@ fn personal(dice: &mut Dice, kind: &str) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+/// Bytes in base58; each zero at their beginning is a one.
+fn base58(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let mut digits: Vec<usize> = Vec::new();
+    for byte in bytes {
+        let mut carry = usize::from(*byte);
+        for digit in &mut digits {
+            carry += *digit * 256;
+            *digit = carry % 58;
+            carry /= 58;
+        }
+        while carry > 0 {
+            digits.push(carry % 58);
+            carry /= 58;
+        }
+    }
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).map(|_| 0);
+    zeros.chain(digits.into_iter().rev()).map(|digit| char::from(LETTERS[digit])).collect()
+}
+
+/// A number that is no telephone's, of one of ten sorts.
+pub(super) fn no_telephone(dice: &mut Dice, sort: usize) -> String {
+    let mut digits = |length: usize| dice.text(DIGIT, length);
+    match sort % 10 {
+        0 => format!("order {}", digits(10)),
+        1 => format!("at {}", digits(13)),
+        2 => format!("+{}.{}, -{}.{}", digits(2), digits(6), digits(2), digits(6)),
+        3 => format!("2026-11-27T1{}:{}:30+01:00 took {} ms", digits(1), digits(2), digits(5)),
+        4 => format!("{} files changed, +{} -{}", digits(2), digits(4), digits(3)),
+        5 => format!("v{}.{}.{} build {}", digits(1), digits(2), digits(2), digits(8)),
+        6 => format!("{},{},{} bytes", digits(1), digits(3), digits(3)),
+        7 => format!("part no. {}-{}-{}", digits(3), digits(4), digits(4)),
+        8 => format!("10.{}.{}.{}:{}", digits(2), digits(2), digits(2), digits(5)),
+        _ => format!("{} {} {} {}", digits(4), digits(4), digits(4), digits(2)),
+    }
 }
 
 /// A number with this beginning and Luhn's digit.
@@ -243,9 +287,10 @@ const LETTERS: Alphabet = Alphabet::of("ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 const MONTHS: Alphabet = Alphabet::of("ABCDEHLMPRST");
 
 /// Numbers and addresses of persons that are made here.
-pub(super) const PERSONAL: [&str; 14] = [
+pub(super) const PERSONAL: [&str; 15] = [
     "aadhaar",
     "bsn",
+    "btc_address",
     "card",
     "cnpj",
     "codice_fiscale",

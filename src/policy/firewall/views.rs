@@ -7,9 +7,13 @@ use std::ops::Range;
 
 use super::fold;
 use super::kinds::{Confidence, How};
+use super::letters::{
+    BASE32_LETTERS, BASE64_LETTERS, HEX_LETTERS, Letters, is_text, unpack, unpacked,
+};
+use super::rules::{self, DIGITS_MIN, Mode};
 use super::shape::{ALNUM, Alphabet, BASE32, BASE32_LOWER, HEX_ANY};
 use super::{own, plain};
-use crate::domain::readings::Reading;
+use crate::domain::readings::{Reading, has_hidden};
 
 /// One place in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,18 +31,19 @@ pub(super) struct Span {
 /// How often what was decoded is decoded again.
 const LAYERS: usize = 3;
 /// Bytes of a window around an escape, and how far the next one reaches back.
-const WINDOW: usize = 2400;
-const OVERLAP: usize = 600;
+pub(super) const WINDOW: usize = 2400;
+pub(super) const OVERLAP: usize = 600;
 /// Letters of the shortest run that is decoded.
-const RUN_MIN: usize = 24;
+pub(super) const RUN_MIN: usize = 16;
 /// Letters of a line after which an encoded text goes on in the next one.
 const LINE_MIN: usize = 56;
 /// Characters of text in a row, among decoded bytes, that are looked through.
 const STRETCH_MIN: usize = 12;
-/// Bytes to which something packed is unpacked.
-const UNPACKED_MAX: usize = 64 * 1024;
-/// Pairs of digits in a row that are decoded.
-const PAIRS_MIN: usize = 16;
+/// Pairs of digits in a row that are decoded, and how far one look for them is from the next.
+const PAIRS_MIN: usize = 6;
+const PAIRS_STEP: usize = 11;
+/// Bytes of the shortest finding.
+pub(super) const SHORT_MIN: usize = 6;
 /// Work: bytes looked at for each byte of the source, and beside that, unless the configuration asks for
 /// other work.
 const WORK_PER_BYTE: usize = 24;
@@ -49,33 +54,65 @@ const WORK_BYTES: usize = 4 << 20;
 pub(super) struct Views {
     /// The findings; they may overlap.
     pub spans: Vec<Span>,
+    /// It holds something encoded that is no text.
+    pub is_opaque: bool,
     /// Not everything was looked through.
     pub is_over: bool,
     work: usize,
 }
 
 /// Where a part of a view stands in the source.
-type Place<'p> = &'p dyn Fn(&Range<usize>) -> Range<usize>;
+pub(super) type Place<'p> = &'p dyn Fn(&Range<usize>) -> Range<usize>;
+
+/// A text within a text.
+#[derive(Clone, Copy)]
+pub(super) struct Level<'p> {
+    /// Where its parts stand in the source.
+    pub place: Place<'p>,
+    /// How it was written.
+    pub how: How,
+    /// How sure numbers and addresses in it are.
+    pub mode: Mode,
+    /// How often what is encoded in it is decoded.
+    pub layers: usize,
+}
+
+impl<'p> Level<'p> {
+    /// What is decoded from it, in so many layers.
+    pub const fn decoded(self, place: Place<'p>, layers: usize) -> Self {
+        Self { place, how: How::Decoded, mode: Mode::Written, layers }
+    }
+}
 
 /// Looks through a text.
 pub(super) fn look(source: &str) -> Views {
     let work = source.len().saturating_mul(WORK_PER_BYTE).saturating_add(WORK_BYTES);
     let work = own::work(work);
-    let mut views = Views { spans: Vec::new(), is_over: false, work };
+    let mut views = Views { work, ..Views::default() };
     let place: Place<'_> = &Range::clone;
-    views.text(source.as_bytes(), place, How::Plain, LAYERS);
-    if !source.is_ascii()
-        && let Some(folded) = fold::folded(source)
-    {
+    let level = Level { place, how: How::Plain, mode: Mode::Written, layers: LAYERS };
+    views.text(source.as_bytes(), level);
+    if source.is_ascii() && !has_hidden(source) {
+        return views;
+    }
+    // Numbers in the digits of any script, and addresses with letters of any.
+    let reading = Reading::of(source);
+    let place: Place<'_> = &|range| reading.source(range).unwrap_or_else(|| range.clone());
+    views.numbers(reading.text.as_bytes(), Level { place, ..level });
+    if let Some(plain) = reading.plain() {
+        let place: Place<'_> = &|range| plain.source(range).unwrap_or_else(|| range.clone());
+        views.text(plain.text.as_bytes(), Level { place, how: How::Folded, ..level });
+    }
+    if let Some(folded) = fold::folded(source) {
         let place: Place<'_> = &|range| folded.place(range);
-        views.text(&folded.text, place, How::Folded, LAYERS);
+        views.text(&folded.text, Level { place, how: How::Folded, ..level });
     }
     views
 }
 
 impl Views {
     /// Whether there is work left for so many bytes.
-    fn spend(&mut self, bytes: usize) -> bool {
+    pub fn spend(&mut self, bytes: usize) -> bool {
         match self.work.checked_sub(bytes) {
             Some(left) => self.work = left,
             None => (self.work, self.is_over) = (0, true),
@@ -84,29 +121,47 @@ impl Views {
     }
 
     /// Everything in a text, and in what it encodes.
-    fn text(&mut self, text: &[u8], place: Place<'_>, how: How, layers: usize) {
+    pub fn text(&mut self, text: &[u8], level: Level<'_>) {
         if !self.spend(text.len()) {
             return;
         }
-        for found in plain::scan(text, how == How::Decoded) {
-            let span = Span {
-                kind: found.kind,
-                confidence: found.confidence,
-                how,
-                range: place(&found.range),
-            };
-            if !self.spans.iter().rev().take(16).any(|known| says_more(known, &span)) {
-                self.spans.push(span);
-            }
+        for found in plain::scan(text, level.how == How::Decoded, level.mode) {
+            self.note(found.kind, found.confidence, level.how, (level.place)(&found.range));
         }
-        let Some(deeper) = layers.checked_sub(1) else { return };
-        self.escapes(text, place, deeper);
-        self.runs(text, place, deeper);
-        self.pairs(text, place, deeper);
+        self.turned(text, level);
+        let Some(deeper) = level.layers.checked_sub(1) else { return };
+        let deeper = Level { layers: deeper, ..level };
+        self.escapes(text, deeper);
+        self.runs(text, deeper);
+        self.pairs(text, deeper);
+        self.apart(text, deeper);
+    }
+
+    /// Notes what was found, unless something that says all of it is noted already.
+    pub fn note(
+        &mut self,
+        kind: &'static str,
+        confidence: Confidence,
+        how: How,
+        range: Range<usize>,
+    ) {
+        let span = Span { kind, confidence, how, range };
+        if !self.spans.iter().rev().take(16).any(|known| says_more(known, &span)) {
+            self.spans.push(span);
+        }
+    }
+
+    /// Numbers and addresses alone.
+    fn numbers(&mut self, text: &[u8], level: Level<'_>) {
+        for hit in rules::scan(text, level.mode) {
+            let range = (level.place)(&(hit.start..hit.end));
+            self.note(hit.kind, Confidence::High, level.how, range);
+        }
+        self.turned(text, level);
     }
 
     /// The windows around escapes that stand for letters of a token.
-    fn escapes(&mut self, text: &[u8], place: Place<'_>, layers: usize) {
+    fn escapes(&mut self, text: &[u8], level: Level<'_>) {
         let is_mark = |byte: &u8| matches!(byte, b'%' | b'\\' | b'&');
         if text.iter().filter(|byte| is_mark(byte)).count() == 0 {
             return;
@@ -120,7 +175,7 @@ impl Views {
                 continue;
             }
             let window = word(text, at);
-            self.unescape(text, &window, place, layers);
+            self.unescape(text, &window, level);
             from = if window.end > at + OVERLAP
                 && window.end < text.len()
                 && is_part(text, window.end)
@@ -132,7 +187,7 @@ impl Views {
         }
     }
 
-    fn unescape(&mut self, text: &[u8], window: &Range<usize>, place: Place<'_>, layers: usize) {
+    fn unescape(&mut self, text: &[u8], window: &Range<usize>, level: Level<'_>) {
         let part = text.get(window.clone()).unwrap_or_default();
         let Ok(part) = std::str::from_utf8(part) else { return };
         let mut reading = Reading::of(part);
@@ -141,19 +196,19 @@ impl Views {
             reading = next;
             let here = |range: &Range<usize>| {
                 let source = reading.source(range).unwrap_or(0..window.len());
-                place(&(window.start + source.start..window.start + source.end))
+                (level.place)(&(window.start + source.start..window.start + source.end))
             };
             // What these hold is found in the next layer of escapes; other encodings open here.
             let text = reading.text.as_bytes();
             if !self.spend(text.len()) {
                 return;
             }
-            self.text(text, &here, How::Decoded, layers.min(1));
+            self.text(text, level.decoded(&here, level.layers.min(1)));
         }
     }
 
     /// The runs of letters that may be encoded.
-    fn runs(&mut self, text: &[u8], place: Place<'_>, layers: usize) {
+    fn runs(&mut self, text: &[u8], level: Level<'_>) {
         let mut at = RUN_MIN - 1;
         while let Some(byte) = text.get(at) {
             if !is_letter(*byte) {
@@ -165,53 +220,61 @@ impl Views {
             let end = at + after.iter().take_while(|byte| is_letter(**byte)).count();
             let (letters, end) = wrapped(text, start, end);
             if letters.len() >= RUN_MIN {
-                let whole = place(&(start..end));
-                self.letters(&letters, &whole, layers);
+                let whole = (level.place)(&(start..end));
+                self.letters(&letters, &whole, level);
             }
             at = end + RUN_MIN;
         }
     }
 
     /// What letters decode to, in each alphabet and from each place where bytes may begin.
-    fn letters(&mut self, letters: &[u8], whole: &Range<usize>, layers: usize) {
-        self.digits(letters, whole, layers);
+    fn letters(&mut self, letters: &[u8], whole: &Range<usize>, level: Level<'_>) {
+        self.digits(letters, whole, level);
         let is_only = |alphabet: Alphabet| letters.iter().all(|byte| alphabet.has(*byte));
         if is_only(HEX_ANY) {
             return;
         }
-        let mut bytes = Vec::new();
         if is_only(BASE32) || is_only(BASE32_LOWER) {
-            for skip in 0..8 {
-                unpack(letters.get(skip..).unwrap_or_default(), base32, 5, &mut bytes);
-                self.bytes(&bytes, whole, layers);
-            }
+            self.decode(letters, &BASE32_LETTERS, (whole, level));
         }
-        for skip in 0..4 {
-            if !self.spend(letters.len()) {
-                return;
-            }
-            unpack(letters.get(skip..).unwrap_or_default(), base64, 6, &mut bytes);
-            self.bytes(&bytes, whole, layers);
+        // Each third character of a text would be one of the last twenty: names and paths are, and no key is.
+        if letters.iter().any(u8::is_ascii_uppercase) && self.spend(3 * letters.len()) {
+            self.decode(letters, &BASE64_LETTERS, (whole, level));
         }
     }
 
     /// What the hexadecimal digits among letters decode to.
-    fn digits(&mut self, letters: &[u8], whole: &Range<usize>, layers: usize) {
-        let mut bytes = Vec::new();
-        for run in letters.split(|byte| !HEX_ANY.has(*byte)).filter(|run| run.len() >= RUN_MIN) {
-            for skip in 0..2 {
-                unpack(run.get(skip..).unwrap_or_default(), hex, 4, &mut bytes);
-                self.bytes(&bytes, whole, layers);
+    fn digits(&mut self, letters: &[u8], whole: &Range<usize>, level: Level<'_>) {
+        for run in letters.split(|byte| !HEX_ANY.has(*byte)) {
+            if run.len() >= RUN_MIN {
+                self.decode(run, &HEX_LETTERS, (whole, level));
             }
         }
     }
 
+    /// What a run decodes to, from each place where bytes may begin. It is noted if that is no text although it is
+    /// encoded.
+    fn decode(
+        &mut self,
+        run: &[u8],
+        alphabet: &Letters,
+        (whole, level): (&Range<usize>, Level<'_>),
+    ) {
+        let (mut bytes, mut has_text) = (Vec::with_capacity(run.len()), false);
+        for skip in 0..alphabet.turns {
+            unpack(run.get(skip..).unwrap_or_default(), alphabet, &mut bytes);
+            has_text |= is_text(&bytes);
+            self.bytes(&bytes, whole, level);
+        }
+        self.is_opaque |= !has_text && (alphabet.is_blob)(run);
+    }
+
     /// Pairs of hexadecimal digits with one separator between them: `67:68:70`.
-    fn pairs(&mut self, text: &[u8], place: Place<'_>, layers: usize) {
+    fn pairs(&mut self, text: &[u8], level: Level<'_>) {
         let mut at = 0;
         while let Some(window) = text.get(at..at + 6) {
             let Some(shift) = (0..3).find(|shift| is_pair(window, *shift)) else {
-                at += RUN_MIN;
+                at += PAIRS_STEP;
                 continue;
             };
             let mark = text.get(at + shift).copied();
@@ -227,38 +290,68 @@ impl Views {
             while is_at(last + 3) && is_digits(last + 1) {
                 last += 3;
             }
-            let start = if first >= 2 && is_digits(first - 2) { first - 2 } else { first + 1 };
-            let end = if is_digits(last + 1) { last + 3 } else { last };
+            // The end of a word is no pair, nor is its beginning.
+            let is_word = |at: Option<usize>| {
+                at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_alphanumeric)
+            };
+            let begins = first >= 2 && is_digits(first - 2) && !is_word(first.checked_sub(3));
+            let start = if begins { first - 2 } else { first + 1 };
+            let ends = is_digits(last + 1) && !is_word(Some(last + 3));
+            let end = if ends { last + 3 } else { last };
             let run = text.get(start..end).unwrap_or_default();
             let digits: Vec<u8> = run.iter().filter(|byte| HEX_ANY.has(**byte)).copied().collect();
             if digits.len() >= 2 * PAIRS_MIN && self.spend(run.len()) {
                 let mut bytes = Vec::new();
-                unpack(&digits, hex, 4, &mut bytes);
-                self.bytes(&bytes, &place(&(start..end)), layers);
+                unpack(&digits, &HEX_LETTERS, &mut bytes);
+                self.bytes(&bytes, &(level.place)(&(start..end)), level);
             }
             at = end.max(at) + 1;
         }
     }
 
-    /// The text among decoded bytes, or in what they are packed from.
-    fn bytes(&mut self, bytes: &[u8], whole: &Range<usize>, layers: usize) {
-        if let Some(unpacked) = unpacked(bytes) {
-            if self.spend(unpacked.len()) {
-                self.stretches(&unpacked, whole, layers);
-            }
-            return;
+    /// The text among decoded bytes, and in what they are packed from.
+    pub fn bytes(&mut self, bytes: &[u8], whole: &Range<usize>, level: Level<'_>) {
+        if let Some(unpacked) = unpacked(bytes)
+            && self.spend(unpacked.len())
+        {
+            self.stretches(&unpacked, whole, level);
         }
-        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
-        if zeros >= STRETCH_MIN && zeros * 5 >= bytes.len() * 2 {
-            // UTF-16: every other byte of plain text is zero.
-            let narrow: Vec<u8> = bytes.iter().filter(|byte| **byte != 0).copied().collect();
-            return self.stretches(&narrow, whole, layers);
-        }
-        self.stretches(bytes, whole, layers);
+        let place: Place<'_> = &|_| whole.clone();
+        self.read(bytes, place, level);
     }
 
-    fn stretches(&mut self, bytes: &[u8], whole: &Range<usize>, layers: usize) {
+    /// As [`Self::bytes`], of what is not packed.
+    pub fn read(&mut self, bytes: &[u8], place: Place<'_>, level: Level<'_>) {
+        let level = level.decoded(place, level.layers);
+        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+        if zeros >= SHORT_MIN && zeros * 5 >= bytes.len() * 2 {
+            // UTF-16: every other byte of plain text is zero.
+            let narrow: Vec<u8> = bytes.iter().filter(|byte| **byte != 0).copied().collect();
+            let all = place(&(0..bytes.len()));
+            return self.stretches(&narrow, &all, level);
+        }
+        if bytes.len() >= SHORT_MIN && is_text(bytes) {
+            return self.text(bytes, level);
+        }
+        let level = Level { mode: Mode::Bytes, ..level };
+        let digits = || bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if bytes.contains(&b'@') || digits() >= DIGITS_MIN {
+            self.numbers(bytes, level);
+        }
+        self.ranges(bytes, level);
+    }
+
+    fn stretches(&mut self, bytes: &[u8], whole: &Range<usize>, level: Level<'_>) {
         let place: Place<'_> = &|_| whole.clone();
+        let level = level.decoded(place, level.layers);
+        if bytes.len() >= SHORT_MIN && is_text(bytes) {
+            return self.text(bytes, level);
+        }
+        self.ranges(bytes, level);
+    }
+
+    /// The stretches of plain characters.
+    fn ranges(&mut self, bytes: &[u8], level: Level<'_>) {
         let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\t\n\r".contains(byte);
         let mut at = STRETCH_MIN - 1;
         while let Some(byte) = bytes.get(at) {
@@ -271,7 +364,9 @@ impl Views {
             let end = at + after.iter().take_while(|byte| is_text(byte)).count();
             if end - start >= STRETCH_MIN {
                 let text = bytes.get(start..end).unwrap_or_default();
-                self.text(text, place, How::Decoded, layers);
+                let here =
+                    |range: &Range<usize>| (level.place)(&(start + range.start..start + range.end));
+                self.text(text, Level { place: &here, ..level });
             }
             at = end + STRETCH_MIN;
         }
@@ -286,7 +381,7 @@ fn says_more(known: &Span, other: &Span) -> bool {
         && known.range.end >= other.range.end
 }
 
-fn is_letter(byte: u8) -> bool {
+pub(super) fn is_letter(byte: u8) -> bool {
     ALNUM.has(byte) || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
@@ -315,7 +410,7 @@ fn stands_for_letter(text: &[u8]) -> bool {
 }
 
 /// Whether a byte may belong to the word around an escape.
-fn is_part(text: &[u8], at: usize) -> bool {
+pub(super) fn is_part(text: &[u8], at: usize) -> bool {
     text.get(at).is_some_and(|byte| byte.is_ascii_graphic() && !b"\"'`<>".contains(byte))
 }
 
@@ -355,90 +450,4 @@ fn is_pair(window: &[u8], shift: usize) -> bool {
     mark.is_some_and(is_mark)
         && window.get(shift + 3).copied() == mark
         && window.iter().enumerate().all(|(at, byte)| at % 3 == shift || HEX_ANY.has(*byte))
-}
-
-/// The bits of letters in a row; what no letter stands for ends them.
-fn unpack(letters: &[u8], value: fn(u8) -> Option<u8>, width: u32, bytes: &mut Vec<u8>) {
-    bytes.clear();
-    let (mut bits, mut count) = (0_u32, 0_u32);
-    for letter in letters {
-        let Some(value) = value(*letter) else { return };
-        bits = (bits << width) | u32::from(value);
-        count += width;
-        if count >= 8 {
-            count -= 8;
-            let [_, _, _, byte] = (bits >> count).to_be_bytes();
-            bytes.push(byte);
-        }
-    }
-}
-
-fn base64(letter: u8) -> Option<u8> {
-    Some(match letter {
-        b'A'..=b'Z' => letter - b'A',
-        b'a'..=b'z' => letter - b'a' + 26,
-        b'0'..=b'9' => letter - b'0' + 52,
-        b'+' | b'-' => 62,
-        b'/' | b'_' => 63,
-        _ => return None,
-    })
-}
-
-fn base32(letter: u8) -> Option<u8> {
-    Some(match letter.to_ascii_uppercase() {
-        upper @ b'A'..=b'Z' => upper - b'A',
-        digit @ b'2'..=b'7' => digit - b'2' + 26,
-        _ => return None,
-    })
-}
-
-fn hex(letter: u8) -> Option<u8> {
-    char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-/// What bytes are packed from with gzip or zlib; the first 64 KiB.
-fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
-    use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
-    let (first, second) = (bytes.first()?, bytes.get(1)?);
-    let body = if (*first, *second) == (0x1f, 0x8b) {
-        bytes.get(gzip_head(bytes)?..)?
-    } else if first & 15 == 8
-        && first >> 4 <= 7
-        && (u16::from(*first) * 256 + u16::from(*second)).is_multiple_of(31)
-    {
-        bytes.get(2..)?
-    } else {
-        return None;
-    };
-    match decompress_to_vec_with_limit(body, UNPACKED_MAX) {
-        Ok(all) => Some(all),
-        // More than is looked through, or the end is missing: what there is counts.
-        Err(failure)
-            if matches!(
-                failure.status,
-                TINFLStatus::HasMoreOutput
-                    | TINFLStatus::FailedCannotMakeProgress
-                    | TINFLStatus::NeedsMoreInput
-            ) =>
-        {
-            Some(failure.output).filter(|output| !output.is_empty())
-        }
-        Err(_) => None,
-    }
-}
-
-/// Bytes of the head of a gzip member.
-fn gzip_head(bytes: &[u8]) -> Option<usize> {
-    let flags = *bytes.get(3)?;
-    let mut at = 10_usize;
-    if flags & 4 != 0 {
-        let low = usize::from(*bytes.get(at)?);
-        at += 2 + low + 256 * usize::from(*bytes.get(at + 1)?);
-    }
-    for flag in [8, 16] {
-        if flags & flag != 0 {
-            at += 1 + bytes.get(at..)?.iter().position(|byte| *byte == 0)?;
-        }
-    }
-    Some(at + if flags & 2 != 0 { 2 } else { 0 })
 }

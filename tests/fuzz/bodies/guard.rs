@@ -1,7 +1,8 @@
 //! Texts that the firewall looks through and masks.
 
+use base64::Engine as _;
 use wicketgate::domain::json::Json;
-use wicketgate::firewall::{self, Class, RedactWindow};
+use wicketgate::firewall::{self, Class, Confidence, RedactWindow};
 
 /// Every kind that is masked.
 fn kinds() -> Vec<String> {
@@ -39,5 +40,23 @@ pub fn tail(bytes: &[u8]) {
     out.push_str(&rest);
     if window.masked() == 0 {
         assert_eq!(out, text);
+    }
+}
+
+/// A secret that surely is one is found in what a recipient decodes to the same text.
+pub fn views(bytes: &[u8]) {
+    let is_plain = |c: &char| c.is_ascii_graphic() || matches!(c, ' ' | '\n');
+    let text: String = String::from_utf8_lossy(bytes).chars().filter(is_plain).collect();
+    let secrets = |text: &str| {
+        let hits = firewall::scan(&Json::from(text)).into_iter();
+        hits.filter(|hit| hit.class == Class::Secret).collect::<Vec<_>>()
+    };
+    if !secrets(&text).iter().any(|hit| hit.confidence == Confidence::High) {
+        return;
+    }
+    let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let standard = base64::engine::general_purpose::STANDARD;
+    for form in [standard.encode(&text), hex::encode(&text), escaped] {
+        assert!(!secrets(&form).is_empty(), "{text} as {form}");
     }
 }

@@ -18,7 +18,7 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 26] = [
+pub const BODIES: [(&str, Body); 27] = [
     ("answer_chat", answers::chat),
     ("answer_messages", answers::messages),
     ("answer_responses", answers::responses),
@@ -43,6 +43,7 @@ pub const BODIES: [(&str, Body); 26] = [
     ("tail", guard::tail),
     ("template", asks::template),
     ("trust", texts::trust),
+    ("views", guard::views),
     ("vkey", notes::vkey),
     ("zip", files::zip),
 ];

@@ -4,6 +4,7 @@ mod issuers;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -12,13 +13,14 @@ use super::special;
 use issuers::{IBAN_LENGTHS, is_frequent, is_issued};
 
 /// One place in a reading.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct RuleHit {
-    /// What it is.
-    pub kind: &'static str,
     /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
+    /// What it is.
+    pub kind: &'static str,
 }
 
 /// How a reading was derived: the further from the original, the stronger a hit's evidence must be.
@@ -30,197 +32,282 @@ pub(super) enum Mode {
     Backwards,
     /// Bytes that are mostly no text.
     Bytes,
-    /// Letters by thirteen places.
-    Turned,
 }
 
-struct Rule {
-    kind: &'static str,
-    shape: Regex,
-    /// Bytes at the start of a shape that really are one; shapes are greedy and run on.
-    fit: fn(&str, Mode) -> Option<usize>,
-}
-
-static RULES: LazyLock<[Rule; 5]> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "constant patterns, compiled by every test")]
-    let rule = |kind, shape: &str, fit| Rule {
-        kind,
-        shape: Regex::new(shape).expect("a constant pattern"),
-        fit,
-    };
-    [
-        // `\x7f` stands for a letter of another script: `ann@exämple.de`.
-        rule(
-            "email",
-            r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9\x7f-]{1,63}\.){1,8}[A-Za-z]{2,24}",
-            email,
-        ),
-        rule("iban", r"[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}", |text, _mode| iban(text)),
-        rule("us_ssn", r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}", |text, _mode| {
-            is_ssn(text).then_some(text.len())
-        }),
-        rule("card", r"[2-6](?:[ -]?[0-9]){12,36}", card),
-        rule(
-            "card",
-            r"[2-6][0-9]{3}(?:[ \t._/\x7f-]{1,3}[0-9]{4}){3}|3[47][0-9]{2}[ \t._/\x7f-]{1,3}[0-9]{6}[ \t._/\x7f-]{1,3}[0-9]{5}|[2-6][0-9]{3}[ -]?[0-9]{4}[ -]?\r?\n[0-9]{4}[ -][0-9]{4}",
-            |text, _mode| (CardNumber::of(text).is_card() && is_issued(text)).then_some(text.len()),
-        ),
-    ]
+/// Digits of a card in groups with more than one character between them, or on two lines.
+static GROUPED_CARD: LazyLock<Regex> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant pattern, compiled by every test")]
+    Regex::new(
+        r"\A(?:[2-6][0-9]{3}(?:[ \t._/\x7f-]{1,3}[0-9]{4}){3}|3[47][0-9]{2}[ \t._/\x7f-]{1,3}[0-9]{6}[ \t._/\x7f-]{1,3}[0-9]{5}|[2-6][0-9]{3}[ -]?[0-9]{4}[ -]?\r?\n[0-9]{4}[ -][0-9]{4})",
+    )
+    .expect("a constant pattern")
 });
+
+/// Bytes of the longest number of a card, with what stands between its groups.
+const CARD_BYTES: usize = 74;
+/// Characters that stand between groups of digits.
+pub(super) const GAPS: &[u8] = b" \t._/\x7f-\r\n";
+/// Bytes of the local part of an address, of a label of its domain and of the last of them.
+const LOCAL_MAX: usize = 64;
+const LABEL_MAX: usize = 63;
+const END_MAX: usize = 24;
+const LABELS_MAX: usize = 8;
+
+/// Every card, account, address and social security number in a reading.
+pub(super) fn scan(text: &[u8], mode: Mode) -> Vec<RuleHit> {
+    let mut hits = Vec::new();
+    addresses(text, mode, &mut hits);
+    let (mut ends, mut account_end) = ([0; 2], 0);
+    for (start, digits) in groups(text) {
+        let before = start.checked_sub(1).and_then(|at| text.get(at)).copied();
+        if before.is_some_and(|byte| byte.is_ascii_alphabetic()) {
+            let front = start.checked_sub(2).filter(|front| digits >= 2 && *front >= account_end);
+            if let Some((front, end)) = front.and_then(|front| Some((front, account(text, front)?)))
+            {
+                hits.push(RuleHit { start: front, end, kind: "iban" });
+                account_end = end;
+            }
+        } else {
+            if digits == 3 && is_ssn_at(text, start) {
+                hits.push(RuleHit { start, end: start + SSN_BYTES, kind: "us_ssn" });
+            }
+            // Each of the two ways to write one goes on behind its own.
+            for (end, last) in cards(text, start, mode).into_iter().zip(&mut ends) {
+                if let Some(end) = end.filter(|_| start >= *last) {
+                    hits.push(RuleHit { start, end, kind: "card" });
+                    *last = end;
+                }
+            }
+        }
+    }
+    hits.sort();
+    // Both may know the same card.
+    hits.dedup();
+    hits
+}
+
+/// The groups of digits in a text, where each begins and how many digits it has.
+pub(super) fn groups(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(at..)?;
+        let start = at + rest.iter().position(u8::is_ascii_digit)?;
+        let group = text.get(start..)?;
+        let digits = group.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        at = start + digits;
+        Some((start, digits))
+    })
+}
+
+/// Whether a letter or a digit stands in this place.
+fn is_word(text: &[u8], at: Option<usize>) -> bool {
+    at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_alphanumeric)
+}
+
+/// The ASCII text that stands there, at most so many bytes.
+fn ascii(text: &[u8], start: usize, most: usize) -> &str {
+    let rest = text.get(start..).unwrap_or_default();
+    let length = rest.iter().take(most).take_while(|byte| byte.is_ascii()).count();
+    rest.get(..length).and_then(|part| std::str::from_utf8(part).ok()).unwrap_or_default()
+}
+
+/// Where a card ends that begins here: in groups with single gaps, and with more between them.
+fn cards(text: &[u8], start: usize, mode: Mode) -> [Option<usize>; 2] {
+    let rest = text.get(start..).unwrap_or_default();
+    if !rest.first().is_some_and(|first| (b'2'..=b'6').contains(first)) {
+        return [None; 2];
+    }
+    let near = rest.iter().take(26).take_while(|b| b.is_ascii_digit() || GAPS.contains(b));
+    if near.filter(|byte| byte.is_ascii_digit()).count() < CARD_DIGITS_MIN {
+        return [None; 2];
+    }
+    let part = ascii(text, start, CARD_BYTES);
+    let close = part.get(..in_groups(part.as_bytes())).unwrap_or_default();
+    let wide = GROUPED_CARD.find(part).map(|found| found.as_str());
+    let wide = wide.filter(|text| CardNumber::of(text).is_card() && is_issued(text));
+    let end = |length: Option<usize>| length.map(|length| start + length);
+    // A longer number is another one.
+    [card(close, mode), wide.map(str::len)]
+        .map(end)
+        .map(|end| end.filter(|end| !is_word(text, Some(*end))))
+}
+
+/// Bytes of a number in groups with single gaps between them.
+fn in_groups(text: &[u8]) -> usize {
+    let (mut end, mut digits) = (0, 0);
+    while digits < 37 {
+        let gap =
+            usize::from(digits > 0 && text.get(end).is_some_and(|b| matches!(b, b' ' | b'-')));
+        if !text.get(end + gap).is_some_and(u8::is_ascii_digit) {
+            break;
+        }
+        (end, digits) = (end + gap + 1, digits + 1);
+    }
+    end
+}
+
+/// Bytes of a social security number.
+const SSN_BYTES: usize = 11;
+
+fn is_ssn_at(text: &[u8], start: usize) -> bool {
+    let part = ascii(text, start, SSN_BYTES);
+    let end = start + SSN_BYTES;
+    let fits = |(at, byte): (usize, u8)| match at {
+        3 | 6 => matches!(byte, b'-' | b' '),
+        _ => byte.is_ascii_digit(),
+    };
+    part.len() == SSN_BYTES
+        && part.bytes().enumerate().all(fits)
+        && is_ssn(part)
+        && !is_word(text, Some(end))
+        // A longer number with dashes is another one.
+        && !special::is_within(text, start, end)
+}
+
+/// Where an account ends that begins here.
+pub(super) fn account(text: &[u8], start: usize) -> Option<usize> {
+    if is_word(text, start.checked_sub(1)) {
+        return None;
+    }
+    let [first, second] = *text.get(start..)?.first_chunk()?;
+    let wanted = iban_length([first, second])?;
+    let (mut found, mut is_gap, mut length) = (0, false, 0);
+    for byte in text.get(start..)? {
+        length += 1;
+        if byte.is_ascii_alphanumeric() {
+            (found, is_gap) = (found + 1, false);
+        } else if is_gap || found < 4 || !matches!(byte, b' ' | b'-') {
+            return None;
+        } else {
+            is_gap = true;
+        }
+        if found == wanted {
+            let part = ascii(text, start, length);
+            return is_iban(part).then_some(start + length);
+        }
+    }
+    None
+}
+
+/// Letters and digits of an account of this country.
+fn iban_length(country: [u8; 2]) -> Option<usize> {
+    let country = country.map(|letter| letter.to_ascii_uppercase());
+    if !country.iter().all(u8::is_ascii_uppercase) {
+        return None;
+    }
+    let of = |(name, _): &&(&str, usize)| name.as_bytes().first_chunk() == Some(&country);
+    IBAN_LENGTHS.iter().find(of).map(|(_, length)| *length)
+}
+
+/// Every address of a mailbox.
+fn addresses(text: &[u8], mode: Mode, hits: &mut Vec<RuleHit>) {
+    let (mut from, mut end) = (0, 0);
+    while let Some(next) = text.get(from..).and_then(|rest| rest.iter().position(|b| *b == b'@')) {
+        let at = from + next;
+        from = at + 1;
+        let is_local = |byte: &u8| byte.is_ascii_alphanumeric() || b"._%+-".contains(byte);
+        let before = text.get(end..at).unwrap_or_default();
+        let local = before.iter().rev().take(LOCAL_MAX).take_while(|byte| is_local(byte)).count();
+        let mut start = at - local;
+        // The letter of an escape does not belong to an address: `\\n@app.route`.
+        let is_escape = start.checked_sub(1).and_then(|at| text.get(at)) == Some(&b'\\');
+        if is_escape && text.get(start).is_some_and(|byte| b"bfnrt".contains(byte)) {
+            start += 1;
+        }
+        let Some(last) = domain(text, from).filter(|_| start < at) else { continue };
+        let address = ascii(text, start, last - start);
+        if !special::is_no_mailbox(text, start, address) && fits(address, mode) {
+            hits.push(RuleHit { start, end: last, kind: "email" });
+            (from, end) = (last, last);
+        }
+    }
+}
+
+/// Where a domain ends that begins here. A byte of another script belongs to it: `ann@ex\x7fmple.de`.
+fn domain(text: &[u8], from: usize) -> Option<usize> {
+    let is_label = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | 0x7f);
+    let (mut at, mut end) = (from, None);
+    for _ in 0..LABELS_MAX {
+        let rest = text.get(at..).unwrap_or_default();
+        let label = rest.iter().take(LABEL_MAX + 1).take_while(|byte| is_label(byte)).count();
+        if !(1..=LABEL_MAX).contains(&label) || rest.get(label) != Some(&b'.') {
+            break;
+        }
+        at += label + 1;
+        let rest = text.get(at..).unwrap_or_default();
+        let last = rest.iter().take(END_MAX).take_while(|b| b.is_ascii_alphabetic()).count();
+        if last >= 2 {
+            end = Some(at + last);
+        }
+    }
+    end
+}
+
+/// The windows in which numbers or addresses may stand from their end to their beginning.
+pub(super) fn turned_windows(text: &[u8]) -> Vec<Range<usize>> {
+    let mut windows: Vec<Range<usize>> = Vec::new();
+    let mut note = |from: usize, to: usize| match windows.last_mut() {
+        Some(last) if last.end >= from => last.end = last.end.max(to),
+        _ => windows.push(from..to),
+    };
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._%+-@\x7f".contains(byte);
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut from = 0;
+    while let Some(next) = text.get(from..).and_then(|rest| rest.iter().position(|b| *b == b'@')) {
+        let at = from + next;
+        from = at + 1;
+        let (before, after) =
+            (text.get(..at).unwrap_or_default(), text.get(from..).unwrap_or_default());
+        let is_host = |byte: &&u8| is_part(byte) && **byte != b'@';
+        let front = before.iter().rev().take(ADDRESS_MAX).take_while(is_host).count();
+        let back = after.iter().take(LOCAL_MAX).take_while(is_part).count();
+        if front > 3 && back > 0 && before.iter().rev().take(front).any(|byte| *byte == b'.') {
+            places.push((at - front, from + back));
+        }
+    }
+    for (start, digits) in groups(text) {
+        let end = start + digits;
+        let next = text.get(end).copied();
+        if next.is_some_and(|byte| byte.is_ascii_alphabetic()) {
+            let behind = text.get(end..).unwrap_or_default();
+            let country =
+                behind.first_chunk().filter(|_| digits >= 2 && !is_word(text, Some(end + 2)));
+            if country.and_then(|[second, first]| iban_length([*first, *second])).is_some() {
+                places.push((end.saturating_sub(CARD_BYTES), end + 2));
+            }
+            continue;
+        }
+        if is_number_backwards(text.get(..end).unwrap_or_default()) {
+            places.push((end.saturating_sub(CARD_BYTES), end));
+        }
+    }
+    places.sort_unstable();
+    for (from, to) in places {
+        // One byte more on each side: whether a word ends there.
+        note(from.saturating_sub(1), (to + 1).min(text.len()));
+    }
+    windows
+}
+
+/// Whether a text may end with the beginning of a card or of a social security number.
+fn is_number_backwards(text: &[u8]) -> bool {
+    let near = text.iter().rev().take(26);
+    let near = near.take_while(|byte| byte.is_ascii_digit() || GAPS.contains(byte));
+    let [.., last] = text else { return false };
+    let is_gap = |at: Option<&u8>| at.is_some_and(|byte| matches!(byte, b'-' | b' '));
+    let may_be_card = (b'2'..=b'6').contains(last)
+        && near.filter(|byte| byte.is_ascii_digit()).count() >= CARD_DIGITS_MIN;
+    may_be_card
+        || text
+            .last_chunk::<SSN_BYTES>()
+            .is_some_and(|part| is_gap(part.get(4)) && is_gap(part.get(7)))
+}
+
+/// Bytes of a domain that is looked at backwards.
+const ADDRESS_MAX: usize = 256;
 
 /// With fewer digits than this, a text can only contain an address.
 pub(super) const DIGITS_MIN: usize = 9;
-
-/// Whether any rule could find something in here.
-pub(super) fn possible(text: &[u8]) -> bool {
-    // Nothing shorter is any of them.
-    text.len() >= 6
-        && (text.contains(&b'@')
-            || text.iter().filter(|b| b.is_ascii_digit()).count() >= DIGITS_MIN)
-}
-
-/// Whether any rule could find something among bytes that are no text, where a byte that is not
-/// ASCII stands for any character. Of what a shape needs it asks a part that chance seldom makes.
-pub(super) fn possible_among(bytes: &[u8]) -> bool {
-    bytes.len() >= 6
-        && (may_be_address(bytes)
-            || bytes.iter().filter(|b| b.is_ascii_digit()).count() >= DIGITS_MIN
-                && (may_be_number(bytes) || may_be_iban(bytes)))
-}
-
-/// Whether an `@` is there with what an address has around it.
-fn may_be_address(bytes: &[u8]) -> bool {
-    let byte = |at: usize| bytes.get(at).copied();
-    bytes.contains(&b'@')
-        && (0..bytes.len()).any(|at| byte(at) == Some(b'@') && is_around_at(&byte, at))
-}
-
-/// Whether the bytes around the `@` in this place are those of an address: one before it, and behind
-/// it a label with its dot and a further character.
-pub(super) fn is_around_at(byte: &impl Fn(usize) -> Option<u8>, at: usize) -> bool {
-    let is_local = |b: u8| b.is_ascii_alphanumeric() || b"._%+-".contains(&b);
-    let is_label = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b >= 0x7f;
-    let first = at.saturating_add(1);
-    let ahead =
-        (first..first.saturating_add(LABEL_MAX)).take_while(|n| byte(*n).is_some_and(is_label));
-    let dot = first.saturating_add(ahead.count());
-    dot > first
-        && at.checked_sub(1).and_then(byte).is_some_and(is_local)
-        && byte(dot) == Some(b'.')
-        && byte(dot.saturating_add(1)).is_some_and(is_label)
-}
-
-/// Characters of a label of a domain.
-const LABEL_MAX: usize = 63;
-/// Every number has this many digits among as many bytes, whatever stands between its groups.
-const DENSE_DIGITS: u32 = 9;
-pub(super) const DENSE_BYTES: usize = 17;
-
-/// Whether enough digits stand close enough together for a card or a social security number.
-pub(super) fn are_dense(bytes: impl Iterator<Item = u8>) -> bool {
-    let mut newest = 0_u32;
-    let mut bytes = bytes;
-    bytes.any(|byte| {
-        newest = ((newest << 1) | u32::from(byte.is_ascii_digit())) & ((1 << DENSE_BYTES) - 1);
-        newest.count_ones() >= DENSE_DIGITS
-    })
-}
-
-fn may_be_number(bytes: &[u8]) -> bool {
-    are_dense(bytes.iter().copied())
-}
-
-/// Whether two letters and two digits begin as many letters and digits as the shortest IBAN has, with
-/// single gaps between them.
-pub(super) fn may_be_iban(bytes: &[u8]) -> bool {
-    let is_front = |[a, b, c, d]: &[u8; 4]| {
-        c.is_ascii_digit()
-            && d.is_ascii_digit()
-            && a.is_ascii_alphabetic()
-            && b.is_ascii_alphabetic()
-    };
-    let mut fronts = bytes.array_windows().enumerate().filter(|(_, front)| is_front(front));
-    fronts.any(|(at, _)| {
-        let (mut found, mut is_gap) = (0_usize, false);
-        for byte in bytes.iter().skip(at) {
-            if byte.is_ascii_alphanumeric() {
-                found = found.saturating_add(1);
-                is_gap = false;
-            } else if is_gap || !matches!(byte, b' ' | b'-') {
-                break;
-            } else {
-                is_gap = true;
-            }
-            if found >= IBAN_MIN {
-                return true;
-            }
-        }
-        false
-    })
-}
-
-/// Letters and digits of the shortest IBAN.
-const IBAN_MIN: usize = 15;
-
-/// Every hit of every rule in a reading.
-pub(super) fn scan(text: &str, mode: Mode) -> Vec<RuleHit> {
-    let mut hits = Vec::new();
-    if !possible(text.as_bytes()) {
-        return hits;
-    }
-    let bytes = text.as_bytes();
-    let alphanumeric =
-        |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
-    let (addresses, ibans) = (may_be_address(bytes), may_be_iban(bytes));
-    let numbers = may_be_number(bytes);
-    for rule in RULES.iter() {
-        let email = rule.kind == "email";
-        let possible = match rule.kind {
-            "iban" => ibans,
-            "email" => addresses && mode != Mode::Turned,
-            _number => numbers && mode != Mode::Turned,
-        };
-        // The middle of a longer word or number is no hit; any part of an address is one.
-        let inside = |at: usize| !email && alphanumeric(at.checked_sub(1));
-        let mut at = 0;
-        while possible && let Some(found) = rule.shape.find_at(text, at) {
-            let start = found.start();
-            // The letter of an escape does not belong to an address: `\\n@app.route`.
-            let escape = email && start.checked_sub(1).and_then(|at| bytes.get(at)) == Some(&b'\\');
-            if escape && bytes.get(start).is_some_and(|b| b"bfnrt".contains(b)) {
-                at = start.saturating_add(1);
-                continue;
-            }
-            if email && special::is_no_mailbox(bytes, start, found.as_str()) {
-                let local = found.as_str().bytes().take_while(|byte| *byte != b'@').count();
-                at = start.saturating_add(local).saturating_add(1);
-                continue;
-            }
-            let fits = if inside(start) { None } else { (rule.fit)(found.as_str(), mode) };
-            let end = fits.map(|length| start.saturating_add(length));
-            let end = end.filter(|end| email || rule.kind == "iban" || !alphanumeric(Some(*end)));
-            // A longer number with dashes is another one.
-            let end =
-                end.filter(|end| rule.kind != "us_ssn" || !special::is_within(bytes, start, *end));
-            // A shape begins with an ASCII character, so the next one starts one byte on.
-            at = match end {
-                Some(end) => {
-                    hits.push(RuleHit { kind: rule.kind, start, end });
-                    end
-                }
-                None => start.saturating_add(1),
-            };
-            // WHY not shape by shape: a long number has one at each digit.
-            while at < bytes.len() && inside(at) {
-                at = at.saturating_add(1);
-            }
-        }
-    }
-    // Two rules may know the same card.
-    hits.sort_by_key(|hit| (hit.start, hit.end, hit.kind));
-    hits.dedup_by_key(|hit| (hit.start, hit.end, hit.kind));
-    hits
-}
 
 /// The most frequent top-level domains of addresses; those of two letters are countries.
 const ENDS: [&str; 24] = [
@@ -228,8 +315,8 @@ const ENDS: [&str; 24] = [
     "app", "xyz", "online", "site", "shop", "store", "tech", "cloud", "email", "example", "test",
 ];
 
-fn email(text: &str, mode: Mode) -> Option<usize> {
-    let fits = match mode {
+fn fits(text: &str, mode: Mode) -> bool {
+    match mode {
         Mode::Written => true,
         // Not an address: `first.last@host`, which looks like one backwards.
         Mode::Backwards => {
@@ -238,9 +325,7 @@ fn email(text: &str, mode: Mode) -> Option<usize> {
         }
         // Six bytes of any kind may look like a short one.
         Mode::Bytes => text.len() >= 10,
-        Mode::Turned => false,
-    };
-    fits.then_some(text.len())
+    }
 }
 
 /// Where an IBAN begins that is not complete at the end of the text.
@@ -280,15 +365,6 @@ fn is_open(text: &str, wanted: usize) -> bool {
         }
     }
     true
-}
-
-/// The country determines the length of an IBAN.
-fn iban(text: &str) -> Option<usize> {
-    let country = text.get(..2)?.to_ascii_uppercase();
-    let wanted = IBAN_LENGTHS.iter().find(|(name, _)| *name == country).map(|(_, n)| *n)?;
-    let mut places = text.char_indices().filter(|(_, c)| c.is_ascii_alphanumeric());
-    let end = places.nth(wanted.checked_sub(1)?)?.0.saturating_add(1);
-    text.get(..end).is_some_and(is_iban).then_some(end)
 }
 
 /// The longest run of whole groups of digits that is a card.
@@ -386,7 +462,7 @@ fn is_iban(text: &str) -> bool {
 
 /// Areas, groups and serials that are issued.
 fn is_ssn(text: &str) -> bool {
-    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+    let part = |range: Range<usize>| text.get(range).unwrap_or_default();
     let area = part(0..3);
     !matches!(area, "000" | "666")
         && !area.starts_with('9')

@@ -48,9 +48,52 @@ proptest! {
     }
 }
 
+/// The shapes as expressions: what is found by walking must be what these find.
+fn naive(text: &str) -> Vec<RuleHit> {
+    let rule =
+        |kind, shape: &str, fit: fn(&str) -> Option<usize>| (kind, Regex::new(shape).unwrap(), fit);
+    let rules = [
+        rule(
+            "email",
+            r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9\x7f-]{1,63}\.){1,8}[A-Za-z]{2,24}",
+            |text| Some(text.len()),
+        ),
+        rule("iban", r"[A-Za-z]{2}[0-9]{2}(?:[ -]?[A-Za-z0-9]){11,30}", |text| {
+            account(text.as_bytes(), 0)
+        }),
+        rule("us_ssn", r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}", |text| {
+            is_ssn(text).then_some(text.len())
+        }),
+        rule("card", r"[2-6](?:[ -]?[0-9]){12,36}", |text| card(text, Mode::Written)),
+        rule("card", GROUPED_CARD.as_str().trim_start_matches(r"\A"), |text| {
+            (CardNumber::of(text).is_card() && is_issued(text)).then_some(text.len())
+        }),
+    ];
+    let bytes = text.as_bytes();
+    let mut hits = Vec::new();
+    for (kind, shape, fit) in rules {
+        let is_address = kind == "email";
+        let mut at = 0;
+        while let Some(found) = shape.find_at(text, at) {
+            let start = found.start();
+            let inside = !is_address && is_word(bytes, start.checked_sub(1));
+            let end = if inside { None } else { fit(found.as_str()).map(|length| start + length) };
+            let end = end.filter(|end| is_address || kind == "iban" || !is_word(bytes, Some(*end)));
+            let end = end.filter(|end| kind != "us_ssn" || !special::is_within(bytes, start, *end));
+            at = end.unwrap_or(start + 1);
+            hits.extend(end.map(|end| RuleHit { start, end, kind }));
+        }
+    }
+    hits.sort();
+    hits.dedup();
+    hits
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
     #[test]
-    fn what_a_rule_needs_is_there_wherever_it_finds_something(
+    fn walking_finds_what_expressions_find(
         before in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
         item in prop::sample::select(vec![
             "4111 1111 1111 1111", "4111-1111-1111-1111", "4111 / 1111 / 1111 / 1111", "378282246310005",
@@ -61,25 +104,12 @@ proptest! {
         after in "([0-9]{1,6}|[ ./_-]|[A-Z]{2}|[a-z@.]{1,6}|\x7f){0,6}",
     ) {
         let text = format!("{before}{item}{after}");
-        let bytes = text.as_bytes();
-        for rule in RULES.iter() {
-            let mut shapes = rule.shape.find_iter(&text);
-            let hits = shapes.any(|found| (rule.fit)(found.as_str(), Mode::Written).is_some());
-            let may = match rule.kind {
-                "iban" => may_be_iban(bytes),
-                "email" => may_be_address(bytes),
-                _number => may_be_number(bytes),
-            };
-            prop_assert!(may || !hits, "{} in {:?}", rule.kind, text);
-            let possible = possible_among(bytes);
-            let enough = text.bytes().filter(u8::is_ascii_digit).count() >= DIGITS_MIN;
-            prop_assert!(possible || !hits || rule.kind != "email" && !enough, "{:?}", text);
-        }
+        prop_assert_eq!(scan(text.as_bytes(), Mode::Written), naive(&text), "{:?}", text);
     }
 }
 
 fn kinds(text: &str) -> Vec<(&'static str, String)> {
-    scan(text, Mode::Written)
+    scan(text.as_bytes(), Mode::Written)
         .into_iter()
         .map(|h| (h.kind, text.get(h.start..h.end).unwrap().to_owned()))
         .collect()
@@ -141,8 +171,8 @@ fn an_underscore_prefix_or_other_separators_do_not_hide_personal_data() {
 
 #[test]
 fn a_megabyte_of_digits_is_scanned_and_not_dwelt_on() {
-    assert!(scan(&"1 ".repeat(500_000), Mode::Written).len() < 500_000);
-    assert!(scan(&"a@".repeat(500_000), Mode::Written).is_empty());
+    assert!(scan("1 ".repeat(500_000).as_bytes(), Mode::Written).len() < 500_000);
+    assert!(scan("a@".repeat(500_000).as_bytes(), Mode::Written).is_empty());
     let all = "4".repeat(500_000) + " 4111 1111 1111 1111 " + &"0".repeat(500_000);
-    assert_eq!(scan(&all, Mode::Written).len(), 1);
+    assert_eq!(scan(all.as_bytes(), Mode::Written).len(), 1);
 }
