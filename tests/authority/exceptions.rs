@@ -181,7 +181,7 @@ fn outcome<'v>(verdict: &'v Value, id: &str) -> (&'v str, &'v str) {
     let checks = verdict["checks"].as_array().unwrap_or_else(|| panic!("{verdict}"));
     let check = checks.iter().find(|check| check["id"] == id);
     let check = check.unwrap_or_else(|| panic!("{id}: {verdict}"));
-    (check["outcome"].as_str().unwrap(), check["why"].as_str().unwrap_or_default())
+    (check["outcome"].as_str().unwrap(), check["detail"].as_str().unwrap_or_default())
 }
 
 /// The entries of this kind about this call.
