@@ -261,7 +261,8 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     let verdict = exported(&world, &agent.run, "exported");
     let (found, why) = outcome(&verdict, "P4");
     assert_eq!(found, "VALID", "{verdict}");
-    assert!(why.contains("2 values let past the firewall by an operator's own order"), "{why}");
+    // Two calls ran; the one with a secret in a name was denied, and names the order for its text all the same.
+    assert!(why.contains("3 values let past the firewall by an operator's own order"), "{why}");
     assert_eq!(outcome(&verdict, "P5").0, "VALID", "{verdict}");
     without_the_order(&world);
 }
