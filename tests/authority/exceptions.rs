@@ -263,7 +263,8 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     assert_eq!(found, "VALID", "{verdict}");
     // Two calls ran; the one with a secret in a name was denied, and names the order for its text all the same.
     assert!(why.contains("3 values let past the firewall by an operator's own order"), "{why}");
-    assert_eq!(outcome(&verdict, "P5").0, "VALID", "{verdict}");
+    // Arguments with a secret are in no bundle, so these decisions are not made again.
+    assert_eq!(outcome(&verdict, "P5").0, "UNVERIFIABLE", "{verdict}");
     without_the_order(&world);
 }
 
