@@ -181,7 +181,7 @@ fn outcome<'v>(verdict: &'v Value, id: &str) -> (&'v str, &'v str) {
     let checks = verdict["checks"].as_array().unwrap_or_else(|| panic!("{verdict}"));
     let check = checks.iter().find(|check| check["id"] == id);
     let check = check.unwrap_or_else(|| panic!("{id}: {verdict}"));
-    (check["outcome"].as_str().unwrap(), check["why"].as_str().unwrap_or_default())
+    (check["outcome"].as_str().unwrap(), check["detail"].as_str().unwrap_or_default())
 }
 
 /// The entries of this kind about this call.
@@ -261,8 +261,10 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     let verdict = exported(&world, &agent.run, "exported");
     let (found, why) = outcome(&verdict, "P4");
     assert_eq!(found, "VALID", "{verdict}");
-    assert!(why.contains("2 values let past the firewall by an operator's own order"), "{why}");
-    assert_eq!(outcome(&verdict, "P5").0, "VALID", "{verdict}");
+    // Two calls ran; the one with a secret in a name was denied, and names the order for its text all the same.
+    assert!(why.contains("3 values let past the firewall by an operator's own order"), "{why}");
+    // Arguments with a secret are in no bundle, so these decisions are not made again.
+    assert_eq!(outcome(&verdict, "P5").0, "UNVERIFIABLE", "{verdict}");
     without_the_order(&world);
 }
 
