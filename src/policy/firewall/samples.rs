@@ -203,23 +203,27 @@ fn personal(dice: &mut Dice, kind: &str) -> Option<String> {
         "bsn" => grouped(&dice.digits(9, digests::is_bsn), "BSN 000000000"),
         "nir" => grouped(&dice.digits(15, digests::is_nir), "0 00 00 00 000 000 00"),
         "pesel" => grouped(&dice.digits(11, digests::is_pesel), "PESEL: 00000000000"),
-        "codice_fiscale" => loop {
-            let code = format!(
-                "{}{}{}{}{}{}{}",
-                dice.text(LETTERS, 6),
-                dice.text(DIGIT, 2),
-                dice.text(MONTHS, 1),
-                dice.text(DIGIT, 2),
-                dice.text(LETTERS, 1),
-                dice.text(DIGIT, 3),
-                dice.text(LETTERS, 1)
-            );
-            if digests::is_fiscal_code(code.as_bytes()) {
-                break code;
-            }
-        },
+        "codice_fiscale" => fiscal_code(dice),
         _ => return None,
     })
+}
+
+fn fiscal_code(dice: &mut Dice) -> String {
+    loop {
+        let code = [
+            dice.text(LETTERS, 6),
+            dice.text(DIGIT, 2),
+            dice.text(MONTHS, 1),
+            dice.text(DIGIT, 2),
+            dice.text(LETTERS, 1),
+            dice.text(DIGIT, 3),
+            dice.text(LETTERS, 1),
+        ]
+        .concat();
+        if digests::is_fiscal_code(code.as_bytes()) {
+            return code;
+        }
+    }
 }
 
 /// Bytes in base58; each zero at their beginning is a one.

@@ -221,7 +221,6 @@ impl Floor {
             class: Class::Unscanned.as_str(),
             confidence: firewall::Confidence::High.as_str(),
             mark: None,
-            exception: None,
             path: String::new(),
             action,
             exception: None,
