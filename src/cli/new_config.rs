@@ -27,7 +27,7 @@ const VALID_FOR: Duration = Duration::from_secs(365 * 86_400);
 pub(super) struct Args {
     /// Template: one of those below
     template: Option<String>,
-    /// Directory to write; it must not exist
+    /// Directory to write; it must be missing or empty
     #[arg(long, value_name = "DIR", default_value = "wicketgate")]
     dir: PathBuf,
     /// The agent's name: [a-z0-9-]{1,63}
@@ -144,6 +144,9 @@ enum TemplateError {
     /// Standard input ended.
     #[error("the terminal gave no answer: {0}")]
     Terminal(std::io::Error),
+    /// A path that no configuration can name.
+    #[error("`{}`: the path has bytes that are no UTF-8", .0.display())]
+    Text(PathBuf),
     /// The values make no configuration.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
@@ -256,7 +259,8 @@ fn values(
 
 fn absolute(path: &str) -> Result<String, TemplateError> {
     let whole = std::path::absolute(path).map_err(FileError::at(Path::new(path)));
-    Ok(whole.map_err(InitError::from)?.display().to_string())
+    let whole = whole.map_err(InitError::from)?;
+    whole.to_str().map(str::to_owned).ok_or_else(|| TemplateError::Text(whole.clone()))
 }
 
 /// Asks on the terminal. An empty answer is the default.
@@ -291,7 +295,7 @@ fn filling(
         format!("{}T00:00:00Z", at.to_string().split('T').next().unwrap_or_default())
     };
     let mut all: BTreeMap<_, _> = values.into_iter().map(|(name, v)| (name, quoted(v))).collect();
-    all.insert("agent", args.name.clone());
+    all.insert("agent", quoted(args.name.clone()));
     all.insert("owner", quoted("owner@example.com".to_owned()));
     all.insert("uid", rustix::process::getuid().as_raw().to_string());
     all.insert("from", day(now));

@@ -203,7 +203,7 @@ async fn one_value_passes_in_one_place_of_one_tool_until_it_is_revoked_and_the_e
     let shown = way(&refused);
     assert_eq!(
         words(&shown)[..5],
-        ["note.put", "--kind", "github", "--path", "/text"],
+        ["note.put", "--kind", "github", "--path=/text", "--mark"],
         "{shown:?}"
     );
 
@@ -356,7 +356,7 @@ async fn a_value_of_one_message_passes_to_a_model_and_no_other_message_with_one_
     let refused =
         blocked(agent.call("note.model", "first", &asks(std::slice::from_ref(&first))).await);
     let shown = way(&refused);
-    assert!(words(&shown).contains(&"/messages/0/content"), "{shown:?}");
+    assert!(words(&shown).contains(&"--path=/messages/0/content"), "{shown:?}");
     let (exit, said) = world.allows(&gate, &words(&shown), 300);
     assert_eq!(exit, Some(0), "{said}");
     passes(&agent, "note.model", "second", &asks(std::slice::from_ref(&first))).await;

@@ -22,7 +22,11 @@ impl Road {
         if !self.settings.bounds.batch_t0 {
             return Some(finished);
         }
-        let Some(_order) = self.runs.of_callers.try_answering() else { return Some(finished) };
+        let brings = !finished.observed().labels.is_empty();
+        let order = if brings { self.runs.of_callers.try_answering() } else { None };
+        if brings && order.is_none() {
+            return Some(finished);
+        }
         // WHY before: the answer is released as soon as its outcome is promised.
         self.brought(run, &finished);
         let id = finished.call().clone();

@@ -40,20 +40,23 @@ impl Road {
     /// no longer in force, and the runs below it. Then obeys the orders that arrived while the gate
     /// was down.
     pub async fn resume(self: &Arc<Self>, recovered: Vec<RecoveredRun>, backlog: Backlog) {
-        let sealed = self.sealed_lately().await;
+        let sealed = self.sealed_lately(&recovered).await;
         self.take_up(recovered, &sealed);
         self.catch_up(backlog).await;
     }
 
-    /// What runs had read whose labels linger; waits until the ledger can be read.
-    async fn sealed_lately(&self) -> Vec<SealedReading> {
+    /// What runs had read whose labels linger, or that were sealed while one of these was open; waits until the
+    /// ledger can be read.
+    async fn sealed_lately(&self, recovered: &[RecoveredRun]) -> Vec<SealedReading> {
         let linger = self.settings.taint.linger;
         if linger.is_zero() {
             return Vec::new();
         }
         let linger = i64::try_from(linger.as_millis()).unwrap_or(i64::MAX);
+        let opened = recovered.iter().map(|found| found.opened.ts.millis()).min();
         loop {
             let since = self.clock.now().millis().saturating_sub(linger);
+            let since = opened.map_or(since, |opened| since.min(opened));
             match self.ledger.sealed_since(Timestamp::from_millis(since)).await {
                 Ok(sealed) => return sealed,
                 Err(error) => {
@@ -71,9 +74,7 @@ impl Road {
         if !self.settings.taint.linger.is_zero() {
             share(&mut recovered, sealed, &rules.toolbox);
         }
-        for one in sealed {
-            self.linger_since(one);
-        }
+        sealed.iter().filter(|one| !one.is_cleared).for_each(|one| self.linger_since(one));
         let manifests = rules.agents.manifests();
         let (mut taken, mut left) = (BTreeMap::new(), Remainder::default());
         for found in in_order(recovered) {
@@ -128,7 +129,7 @@ impl Road {
 
     /// Keeps the labels of a run that was sealed before the start for its caller, as long as they linger.
     fn linger_since(&self, sealed: &SealedReading) {
-        let SealedReading { agent, auth, reading, sealed_at } = sealed;
+        let SealedReading { agent, auth, reading, sealed_at, is_cleared: _ } = sealed;
         let over = self.clock.now().millis().saturating_sub(sealed_at.millis());
         let over = Duration::from_millis(u64::try_from(over).unwrap_or_default());
         let left = self.settings.taint.linger.saturating_sub(over);
@@ -137,9 +138,10 @@ impl Road {
 
     /// Keeps the labels of a recovered run for its caller, in case no client can continue it.
     fn linger_after(&self, found: &RecoveredRun, toolbox: &Toolbox) {
-        let Some(opened) = opened(found) else { return };
         let taint = recovered_taint(found, toolbox);
-        self.linger_for((&opened.agent, &CallerAuth::from(&opened.auth)), &taint);
+        for (agent, auth) in callers(found) {
+            self.linger_for((&agent, &auth), &taint);
+        }
     }
 
     /// Seals a run whose opening may have become durable after its caller received an error; no
@@ -227,24 +229,46 @@ fn lost(found: &RecoveredRun, toolbox: &Toolbox) -> PastReading {
     reading
 }
 
+/// The caller of a run. WHY several: the entry does not say which of the agents above opened a run for another one.
+fn callers(found: &RecoveredRun) -> Vec<(String, CallerAuth)> {
+    let Some(opened) = opened(found) else { return Vec::new() };
+    let auth = CallerAuth::from(&opened.auth);
+    let above = opened.delegation.iter().flat_map(|list| list.iter()).map(|one| &one.id);
+    let agents = std::iter::once(&opened.agent).chain(above).map(ToString::to_string);
+    agents.map(|agent| (agent, auth.clone())).collect()
+}
+
+/// What the runs of one caller had read.
+#[derive(Default)]
+struct CallerReading {
+    /// What counts for each of them.
+    stands: PastReading,
+    /// What counts for those that were open when it was read.
+    ever: PastReading,
+}
+
 /// Adds to each recovered run what the other runs of its caller had read.
 fn share(recovered: &mut [RecoveredRun], sealed: &[SealedReading], toolbox: &Toolbox) {
-    let of = |found: &RecoveredRun| {
-        opened(found).map(|opened| key(&opened.agent, &CallerAuth::from(&opened.auth)))
+    let keys = |found: &RecoveredRun| {
+        callers(found).iter().map(|(agent, auth)| key(agent, auth)).collect::<Vec<_>>()
     };
-    let mut read: BTreeMap<CallerKey, PastReading> = BTreeMap::new();
+    let mut read: BTreeMap<CallerKey, CallerReading> = BTreeMap::new();
     for SealedReading { agent, auth, reading, .. } in sealed {
-        read.entry(key(agent, auth)).or_default().add(reading);
+        read.entry(key(agent, auth)).or_default().ever.collect(reading);
     }
     for found in &*recovered {
-        let Some(caller) = of(found) else { continue };
-        let all = read.entry(caller).or_default();
-        all.add(&found.past.reading);
-        all.add(&lost(found, toolbox));
+        let lost = lost(found, toolbox);
+        for caller in keys(found) {
+            let all = read.entry(caller).or_default();
+            all.stands.add(&found.past.reading);
+            all.stands.add(&lost);
+            all.ever.collect(&found.past.reading);
+        }
     }
     for found in recovered {
-        if let Some(all) = of(found).and_then(|caller| read.get(&caller)) {
-            found.past.reading.add(all);
+        for all in keys(found).iter().filter_map(|caller| read.get(caller)) {
+            found.past.reading.add(&all.stands);
+            found.past.reading.learn(&all.ever, found.opened.seq);
         }
     }
 }

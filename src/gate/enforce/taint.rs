@@ -1,7 +1,7 @@
 //! The taint of runs on the road: what a call would carry, what an answer brings to the runs of its caller,
 //! and what lingers of a run that is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,6 +28,10 @@ use crate::record::call::TaintLabel;
 use crate::record::run::TaintCleared;
 use crate::record::{Draft, List};
 use crate::taint::Taint;
+
+/// How long an order waits until the answers before it are recorded. WHY bounded: answers that come behind
+/// it wait too.
+const CLEAR_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the gate does about calls of runs that have read something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +80,8 @@ impl LingeringTaint {
 pub(super) struct RunsOfCallers {
     open: Mutex<BTreeMap<CallerKey, Vec<Weak<Run>>>>,
     /// Taken to read while an answer brings labels and until its entry is recorded, to write while an
-    /// order clears them: in memory the two follow each other as in the ledger.
+    /// order clears them: in memory the two follow each other as in the ledger. An answer without labels
+    /// does not wait for it.
     order: RwLock<()>,
 }
 
@@ -167,6 +172,9 @@ impl Road {
         run: &Run,
         finished: Finished,
     ) -> Result<Settled, ledger::Error> {
+        if finished.observed().labels.is_empty() {
+            return self.ledger.settle(finished).await;
+        }
         let _order = self.runs.of_callers.order.read().await;
         self.brought(run, &finished);
         self.ledger.settle(finished).await
@@ -185,20 +193,24 @@ impl Road {
     fn bring(&self, run: &Run, place: (RunId, CallId), labels: &[Label], answer: &[u8]) {
         let own = run.taint.lock().own_words(&self.runs.marker);
         let source = self.runs.marker.source(place, labels, (answer, &own));
-        for reader in std::iter::once(run).chain(run.above()) {
-            reader.taint.lock().bring(&source);
-            for peer in self.peers(reader) {
-                peer.taint.lock().bring(&source);
-                peer.above().for_each(|above| above.taint.lock().bring(&source));
+        let (mut learnt, mut callers, mut others) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let mut give = |run: &Run, others: &mut Vec<Arc<Run>>| {
+            for reader in std::iter::once(run).chain(run.above()) {
+                if learnt.insert(reader.id) {
+                    reader.taint.lock().bring(&source);
+                    let caller = caller(reader);
+                    if !callers.contains(&caller) {
+                        others.extend(self.open_of(&caller));
+                        callers.insert(caller);
+                    }
+                }
             }
+        };
+        give(run, &mut others);
+        // Each caller and each run once, however they are connected.
+        while let Some(other) = others.pop() {
+            give(&other, &mut others);
         }
-    }
-
-    /// The other open runs of the caller of this one, unless its runs share no labels.
-    fn peers(&self, run: &Run) -> Vec<Arc<Run>> {
-        let mut all = self.open_of(&caller(run));
-        all.retain(|other| other.id != run.id);
-        all
     }
 
     fn open_of(&self, caller: &CallerKey) -> Vec<Arc<Run>> {
@@ -219,7 +231,8 @@ impl Road {
         let open = self.open_of(&caller);
         let runs = parent.into_iter().chain(open.iter().map(AsRef::as_ref));
         let read: Vec<Taint> = runs.filter_map(|run| run.taint.lock().shared()).collect();
-        Taint::inherited(read.iter().chain(&lingers))
+        // The newest last: the oldest marks are forgotten first.
+        Taint::inherited(lingers.iter().chain(&read))
     }
 
     /// Adds to a run that others know of now what its caller's runs had read by then: an answer that came
@@ -260,7 +273,11 @@ impl Road {
     pub(super) async fn clear_taint(&self, row: &Row, id: &RunId) -> Json {
         let known = |known: bool| ("known", Json::from(known));
         // WHY: an answer is recorded either before this order, or after it and brings its labels.
-        let _order = self.runs.of_callers.order.write().await;
+        let order = self.runs.of_callers.order.write();
+        let Ok(_order) = tokio::time::timeout(CLEAR_WITHIN, order).await else {
+            let why = "answers of this gate are still being recorded: give the order again";
+            return Json::object([("error", Json::from(why))]);
+        };
         let Some(run) = self.runs.of_id(id) else { return Json::object([known(false)]) };
         if run.taint.lock().cleared() >= row.seq {
             return Json::object([known(true)]);

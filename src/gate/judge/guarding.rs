@@ -196,6 +196,9 @@ impl FindingMarks {
 pub trait ReadBefore: std::fmt::Debug + Send + Sync {
     /// Whether a text holds a passage of it.
     fn is_copied_in(&self, text: &str) -> bool;
+
+    /// Whether some of that is not known any more.
+    fn is_unknown(&self) -> bool;
 }
 
 /// What the firewall found in one call, and what follows from it.

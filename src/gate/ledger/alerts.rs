@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::drafts::DraftWithPayloads;
 use super::permit::Receipt;
-use super::standing::FALL_QUIET;
+use super::standing::{FALL_QUIET, LOOK_EVERY};
 use super::store::EntryRange;
 use super::{Error, Ledger};
 use crate::domain::id::{Seq, ToolName};
@@ -34,7 +34,15 @@ impl Ledger {
     pub async fn watch_trust(&self) {
         let Some(keeper) = &self.shared.trust else { return };
         loop {
-            for fall in keeper.falls(&*self.shared.clock).await {
+            // The first one also gives a gate that starts the time to have its chain.
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Ok(key) = self.key() else { continue };
+            let looked = keeper.falls((&*self.shared.store, key), &*self.shared.clock).await;
+            let falls = looked.unwrap_or_else(|error| {
+                tracing::warn!(%error, "falls of trust are looked for again: the ledger could not be read");
+                Vec::new()
+            });
+            for fall in falls {
                 let raised = self.raise(of_fall(&fall), FALL_QUIET).await;
                 if let Err(error) = raised {
                     keeper.untold(&fall.subject);

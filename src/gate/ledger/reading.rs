@@ -9,7 +9,7 @@ use crate::domain::call::CallerAuth;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::taint::{Label, LabelOrigin};
 use crate::domain::time::Timestamp;
-use crate::record::run::RunOpened;
+use crate::record::run::{Delegate, RunOpened};
 use crate::record::{Entry, Kind};
 
 /// Entries read at once.
@@ -19,6 +19,8 @@ const PAGE: u32 = 1000;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PastReading {
     labels: BTreeMap<Label, PastLabel>,
+    /// What orders took away: from this run, and not from the others that had learnt of it.
+    taken: BTreeMap<Label, PastLabel>,
     /// The entry of the newest order that took its labels away.
     cleared: Option<Seq>,
 }
@@ -56,7 +58,10 @@ impl PastReading {
 
     /// Takes the labels away, by this entry.
     pub fn clear(&mut self, at: Seq) {
-        self.labels.clear();
+        for (label, known) in std::mem::take(&mut self.labels) {
+            let taken = self.taken.entry(label).or_insert_with(|| known.clone());
+            taken.newest = taken.newest.max(known.newest);
+        }
         self.cleared = self.cleared.max(Some(at));
     }
 
@@ -72,6 +77,24 @@ impl PastReading {
             if self.cleared.is_none_or(|cleared| cleared < *newest) {
                 self.bring(*label, origin.clone(), *newest);
             }
+        }
+    }
+
+    /// Adds what another run had read since this entry, at which this run was open: it learnt of that at once,
+    /// whatever was taken from the other one or became of it later.
+    pub fn learn(&mut self, other: &Self, since: Seq) {
+        for (label, one) in other.labels.iter().chain(&other.taken) {
+            let is_known = one.newest > since;
+            if is_known && self.cleared.is_none_or(|cleared| cleared < one.newest) {
+                self.bring(*label, one.origin.clone(), one.newest);
+            }
+        }
+    }
+
+    /// Adds all that another run had ever read, whatever was taken from it.
+    pub fn collect(&mut self, other: &Self) {
+        for (label, one) in other.labels.iter().chain(&other.taken) {
+            self.bring(*label, one.origin.clone(), one.newest);
         }
     }
 
@@ -93,12 +116,16 @@ pub struct SealedReading {
     pub reading: PastReading,
     /// When it was sealed.
     pub sealed_at: Timestamp,
+    /// Whether an order took away afterwards what lingered for its caller.
+    pub is_cleared: bool,
 }
 
 /// One run, as far as its entries have been read.
 #[derive(Default)]
 struct ReadRun {
     opened: Option<(Vec<String>, CallerAuth)>,
+    /// The agent that opened it; `None` for a run that was opened for another agent than its caller's.
+    opener: Option<String>,
     above: Vec<RunId>,
     reading: PastReading,
     sealed: Option<(Seq, Timestamp)>,
@@ -110,6 +137,8 @@ impl ReadRun {
         if let Some(opened) = draft.get::<RunOpened>() {
             let above: Vec<_> = opened.delegation.iter().flat_map(|list| list.iter()).collect();
             self.above = above.iter().map(|one| one.run).collect();
+            let is_own = opened.delegate != Some(Delegate::Claimed);
+            self.opener = is_own.then(|| opened.agent.to_string());
             // WHY all: the entry does not say which of them opened it.
             let agents = std::iter::once(&opened.agent).chain(above.into_iter().map(|one| &one.id));
             let agents: BTreeSet<String> = agents.map(ToString::to_string).collect();
@@ -121,15 +150,14 @@ impl ReadRun {
         self.reading.take(entry);
     }
 
-    fn is_of(&self, agent: &str, auth: &CallerAuth) -> bool {
-        let same = |(agents, of): &(Vec<String>, CallerAuth)| {
-            of.identity() == auth.identity() && agents.iter().any(|one| one == agent)
-        };
-        self.opened.as_ref().is_some_and(same)
+    /// Whether this caller opened it.
+    fn is_by(&self, agent: &str, auth: &CallerAuth) -> bool {
+        let same = |(_, of): &(Vec<String>, CallerAuth)| of.identity() == auth.identity();
+        self.opener.as_deref() == Some(agent) && self.opened.as_ref().is_some_and(same)
     }
 }
 
-/// What the sealed ones of these runs had read, without what an order took away from their caller after that.
+/// What the sealed ones of these runs had read.
 fn sealed(runs: &BTreeMap<RunId, ReadRun>) -> Vec<SealedReading> {
     let mut all = Vec::new();
     let below: Vec<&ReadRun> = runs.values().filter(|run| !run.above.is_empty()).collect();
@@ -142,15 +170,15 @@ fn sealed(runs: &BTreeMap<RunId, ReadRun>) -> Vec<SealedReading> {
         let mut reading = run.reading.clone();
         let below = below.iter().filter(|below| below.above.contains(id));
         below.for_each(|below| reading.add(&below.reading));
-        if reading.labels.is_empty() {
+        if reading.labels.is_empty() && reading.taken.is_empty() {
             continue;
         }
         for agent in agents {
-            let mut cleared = cleared.iter().filter(|other| other.is_of(agent, auth));
-            if cleared.all(|other| other.reading.cleared.is_none_or(|cleared| cleared < seq)) {
-                let (agent, auth, reading) = (agent.clone(), auth.clone(), reading.clone());
-                all.push(SealedReading { agent, auth, reading, sealed_at });
-            }
+            let mut cleared = cleared.iter().filter(|other| other.is_by(agent, auth));
+            let is_cleared =
+                cleared.any(|other| other.reading.cleared.is_some_and(|cleared| cleared > seq));
+            let (agent, auth, reading) = (agent.clone(), auth.clone(), reading.clone());
+            all.push(SealedReading { agent, auth, reading, sealed_at, is_cleared });
         }
     }
     all

@@ -13,16 +13,17 @@ use crate::domain::facts::ToolFacts;
 use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
 use crate::policy::input::ToolTrust;
-use crate::record::Entry;
 use crate::record::trust::{self, TrustDrop, TrustFold, TrustSubject, TrustWindow};
+use crate::record::{Entry, Kind};
 
 /// Entries read at once.
 const PAGE: u32 = 1000;
 /// The same fall is told of once: it is one within a day.
 pub(super) const FALL_QUIET: Duration = Duration::from_secs(86_400);
-/// Days that are read where only falls matter, which are falls within a day; and entries at most.
-const DAYS_FOR_FALLS: u64 = 1;
-const READ_FOR_FALLS: Seq = 20_000;
+/// Time between two looks for falls: a tool that fails again and again is looked at once.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Entries that are read at most, the newest.
+const READ_MAX: Seq = 1_000_000;
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
@@ -43,7 +44,7 @@ struct EndedCalls {
 pub struct TrustRule {
     /// The calls that count.
     pub window: TrustWindow,
-    /// Whether policies see the counts. If not, only falls within a day matter.
+    /// Whether policies see the counts. If not, calls are counted behind the road, when one ended badly.
     pub input: bool,
 }
 
@@ -58,6 +59,17 @@ pub(super) struct TrustKeeper {
 }
 
 impl EndedCalls {
+    /// Nothing, before this entry.
+    fn before(at: Seq, chain: ChainId) -> Self {
+        Self {
+            fold: TrustFold::default(),
+            chain,
+            through: at.saturating_sub(1),
+            worse: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
     fn take(&mut self, rows: &[EntryRow]) {
         for row in rows {
             self.through = row.seq;
@@ -77,6 +89,14 @@ impl TrustKeeper {
 
     /// Counts entries that are durable now.
     pub(super) fn take(&self, rows: &[EntryRow]) {
+        if !self.rule.input {
+            // WHY not counted here: nothing that waits for the writer needs the counts.
+            let badly = [Kind::CallFailed.as_str(), Kind::CallUnknown.as_str()];
+            if rows.iter().any(|row| badly.contains(&row.kind.as_str())) {
+                self.worsened.notify_one();
+            }
+            return;
+        }
         if let Some(counted) = &mut *self.counted.lock() {
             counted.take(rows);
             if !counted.worse.is_empty() {
@@ -86,13 +106,20 @@ impl TrustKeeper {
     }
 
     /// Waits until calls ended badly, and returns the scores that fell with them.
-    pub(super) async fn falls(&self, clock: &dyn Clock) -> Vec<TrustDrop> {
+    pub(super) async fn falls(
+        &self,
+        (store, key): (&dyn LedgerStore, &LeaseKey),
+        clock: &dyn Clock,
+    ) -> Result<Vec<TrustDrop>, StoreError> {
         loop {
             let changed = self.worsened.notified();
+            if !self.rule.input {
+                self.read((store, key), clock.now()).await?;
+            }
             if let Some(counted) = &mut *self.counted.lock() {
                 let falls = counted.falls(self.rule.window, clock.now());
                 if !falls.is_empty() {
-                    return falls;
+                    return Ok(falls);
                 }
             }
             changed.await;
@@ -106,35 +133,44 @@ impl TrustKeeper {
         }
     }
 
-    /// Reads what this chain recorded before: the window, and a day for calls that began earlier.
+    /// Reads what this chain recorded and nobody has counted: at first the window, and a day for calls that
+    /// began earlier.
     async fn read(
         &self,
         (store, key): (&dyn LedgerStore, &LeaseKey),
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let days = if self.rule.input { self.rule.window.days } else { DAYS_FOR_FALLS };
-        let days = days.saturating_add(1).saturating_mul(DAY_MS);
-        let since = now.millis().saturating_sub(i64::try_from(days).unwrap_or(i64::MAX));
-        let mut at = first_at((store, key), Timestamp::from_millis(since)).await?;
-        if !self.rule.input {
-            // WHY bounded: the gate does not serve before.
-            at = at.max(store.head(key).await?.size.saturating_sub(READ_FOR_FALLS));
-        }
-        let mut counted = EndedCalls {
-            fold: TrustFold::default(),
-            chain: key.chain,
-            through: at.saturating_sub(1),
-            worse: BTreeSet::new(),
-            told: BTreeMap::new(),
+        let known = self.counted.lock().take().filter(|counted| counted.chain == key.chain);
+        let mut counted = match known {
+            Some(counted) => counted,
+            None => EndedCalls::before(self.first((store, key), now).await?, key.chain),
         };
         loop {
-            let rows = store.select(key, EntryRange::From(at, PAGE)).await?;
-            let Some(last) = rows.last() else { break };
-            at = last.seq.saturating_add(1);
-            counted.take(&rows);
+            let from = counted.through.saturating_add(1);
+            match store.select(key, EntryRange::From(from, PAGE)).await {
+                Ok(rows) if rows.is_empty() => break,
+                Ok(rows) => counted.take(&rows),
+                Err(error) => {
+                    *self.counted.lock() = Some(counted);
+                    return Err(error);
+                }
+            }
         }
         *self.counted.lock() = Some(counted);
         Ok(())
+    }
+
+    /// The first entry that counts.
+    async fn first(
+        &self,
+        place: (&dyn LedgerStore, &LeaseKey),
+        now: Timestamp,
+    ) -> Result<Seq, StoreError> {
+        let days = self.rule.window.days.saturating_add(1).saturating_mul(DAY_MS);
+        let since = now.millis().saturating_sub(i64::try_from(days).unwrap_or(i64::MAX));
+        let (store, key) = place;
+        let first = first_at(place, Timestamp::from_millis(since)).await?;
+        Ok(first.max(store.head(key).await?.size.saturating_sub(READ_MAX)))
     }
 }
 
@@ -182,8 +218,10 @@ impl Shared {
     /// Reads the chain for the policies that see how calls ended, if any may.
     pub(super) async fn count_ended(&self, key: &LeaseKey) -> Result<(), StoreError> {
         match &self.trust {
-            Some(keeper) => keeper.read((&*self.store, key), self.clock.now()).await,
-            None => Ok(()),
+            Some(keeper) if keeper.rule.input => {
+                keeper.read((&*self.store, key), self.clock.now()).await
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -59,6 +59,8 @@ pub struct Taint {
     labels: BTreeMap<Label, LabelOrigin>,
     /// The oldest first.
     sources: VecDeque<Arc<TaintSource>>,
+    /// Marks of all of them.
+    marks: usize,
     /// Marks of what the agent said before it could have read it.
     own: BTreeSet<u64>,
     /// What it said before it had read anything, the newest last: marks are made once they are needed.
@@ -95,12 +97,18 @@ impl UnmarkedCalls {
 struct PrivateReading {
     key: MarkKey,
     sources: Vec<Arc<TaintSource>>,
+    /// What it had read is not known any more: everything may be a copy.
+    unknown: bool,
 }
 
 impl ReadBefore for PrivateReading {
     fn is_copied_in(&self, text: &str) -> bool {
         let has = |hash: u64| self.sources.iter().any(|one| one.marks.binary_search(&hash).is_ok());
         marks::every(self.key, text).iter().any(|mark| has(mark.hash))
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.unknown
     }
 }
 
@@ -131,8 +139,9 @@ impl Marker {
     pub fn private(&self, taint: &Taint) -> Option<Arc<dyn ReadBefore>> {
         let is_private = |source: &&Arc<TaintSource>| source.labels.contains(&Label::Private);
         let sources: Vec<_> = taint.sources.iter().filter(is_private).cloned().collect();
-        let reading = PrivateReading { key: self.key, sources };
-        (!reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
+        let unknown = taint.unknown && taint.labels.contains_key(&Label::Private);
+        let reading = PrivateReading { key: self.key, sources, unknown };
+        (unknown || !reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
     }
 
     /// The marks of the arguments of a call.
@@ -317,9 +326,9 @@ impl Taint {
     /// What other runs of the caller have of it; `None`: nothing. The agent's own words stay with the run.
     #[must_use]
     pub fn shared(&self) -> Option<Self> {
-        let Self { labels, sources, unknown, .. } = self;
+        let Self { labels, sources, marks, unknown, .. } = self;
         let (labels, sources) = (!labels.is_empty()).then(|| (labels.clone(), sources.clone()))?;
-        Some(Self { labels, sources, unknown: *unknown, ..Self::default() })
+        Some(Self { labels, sources, marks: *marks, unknown: *unknown, ..Self::default() })
     }
 
     /// Adds the taint of another run.
@@ -330,7 +339,10 @@ impl Taint {
         self.unknown |= other.unknown;
         let known: BTreeSet<_> = self.sources.iter().map(Arc::as_ptr).collect();
         let more = other.sources.iter().filter(|source| !known.contains(&Arc::as_ptr(source)));
-        self.sources.extend(more.cloned());
+        let more: Vec<_> = more.cloned().collect();
+        let marks: usize = more.iter().map(|source| source.marks.len()).sum();
+        self.marks = self.marks.saturating_add(marks);
+        self.sources.extend(more);
         self.forget_old();
     }
 
@@ -341,6 +353,7 @@ impl Taint {
         }
         let is_known = self.sources.iter().any(|known| known.origin == source.origin);
         if !source.marks.is_empty() && !is_known {
+            self.marks = self.marks.saturating_add(source.marks.len());
             self.sources.push_back(Arc::clone(source));
             self.forget_old();
         }
@@ -348,6 +361,9 @@ impl Taint {
 
     /// Keeps the newest marks of each label.
     fn forget_old(&mut self) {
+        if self.marks <= MARKS_MAX {
+            return;
+        }
         // WHY by label: what is untrusted must not push out what is private.
         let mut kept: BTreeMap<Label, usize> = BTreeMap::new();
         let mut stay = VecDeque::new();
@@ -362,6 +378,7 @@ impl Taint {
                 stay.push_front(source);
             }
         }
+        self.marks = stay.iter().map(|source| source.marks.len()).sum();
         self.sources = stay;
     }
 

@@ -14,7 +14,11 @@ use crate::domain::guarded::GuardAction;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
+use crate::firewall::{Class, class_of};
 use crate::record::call::{GuardedFinding, UsedException};
+
+/// Bytes of a path that may be the beginning of a longer one.
+const CUT_FROM: usize = 252;
 
 /// When each call of a chain was decided: its answer is searched by the orders of that time.
 #[derive(Default)]
@@ -53,8 +57,12 @@ pub(super) fn excused(
         return Ok(OrderAction::Nothing);
     };
     let tenant = log.split('/').nth(1).unwrap_or_default();
-    // Without its decision, the call was decided before these entries begin.
-    let at = call_of(line).and_then(|call| decided.0.get(&call).copied());
+    // A call may be decided more than once: held, and then again. Without its decision, the call was decided
+    // before these entries begin.
+    let at = match line.decision() {
+        Some(_) => Some(line.entry.ts),
+        None => call_of(line).and_then(|call| decided.0.get(&call).copied()),
+    };
     let mut orders: BTreeMap<u64, AllowedFinding> = BTreeMap::new();
     for used in exceptions {
         let (statement, finding) = order(case, (used, tenant), at.unwrap_or(line.entry.ts))?;
@@ -68,6 +76,8 @@ pub(super) fn excused(
             directions.contains(&finding.direction.as_str()),
             SignatureFlaw::ExceptionOf("direction"),
         )?;
+        let latest = at.unwrap_or(line.entry.ts).millis().saturating_add(SKEW_MILLIS);
+        is_for(statement.at.millis() <= latest, SignatureFlaw::ExceptionEarly)?;
         let end = statement.expires.map_or(i64::MIN, |end| end.millis());
         let is_over = at.is_some_and(|at| end.saturating_add(SKEW_MILLIS) <= at.millis());
         is_for(!is_over, SignatureFlaw::ExceptionOver)?;
@@ -79,8 +89,10 @@ pub(super) fn excused(
         let Some(number) = finding.exception else { continue };
         let allowed = orders.get(&number.get()).ok_or(SignatureFlaw::NoException)?;
         // Entries have no place of personal data, and long places are cut.
-        let is_there =
-            finding.class.as_str() == "personal" || allowed.path.starts_with(finding.path.as_str());
+        let path = finding.path.as_str();
+        let is_personal = class_of(&finding.kind) == Some(Class::Personal);
+        let is_cut = path.len() > CUT_FROM && allowed.path.starts_with(path);
+        let is_there = is_personal || path.is_empty() || is_cut || allowed.path.as_str() == path;
         let is_it = finding.kind.as_str() == allowed.kind
             && finding.mark == Some(allowed.mark)
             && finding.action == GuardAction::Warn;

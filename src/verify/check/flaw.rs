@@ -100,6 +100,8 @@ pub(super) enum SignatureFlaw {
     ExceptionOf(&'static str),
     #[error("a value passed the firewall after its order had ended")]
     ExceptionOver,
+    #[error("the order that let it pass was signed afterwards")]
+    ExceptionEarly,
 }
 
 impl SignatureFlaw {

@@ -355,7 +355,7 @@ impl Control {
     }
 }
 
-fn error(why: &str) -> Json {
+pub(super) fn error(why: &str) -> Json {
     Json::object([("error", Json::from(why))])
 }
 

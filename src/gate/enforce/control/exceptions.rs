@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::Stops;
-use super::apply::reporting;
+use super::apply::{error, reporting};
 use crate::approval::approvers::Purpose;
 use crate::approval::order::{Loosening, OrderKind, OrderStatement};
 use crate::approval::{ApprovalRefusal, RefusalReason, Statement as _};
@@ -117,6 +117,10 @@ impl FindingExceptions {
         all.len() < EXCEPTIONS_MAX
     }
 
+    fn has_ended(&self, order: u64) -> bool {
+        self.ended.lock().contains(&order)
+    }
+
     fn put(&self, exception: FindingException) {
         let ended = self.ended.lock();
         if !ended.contains(&exception.signed.order) {
@@ -159,6 +163,11 @@ impl Road {
     /// Lets a value pass once that is recorded.
     pub(super) async fn allow(&self, row: &Row, order: &Loosening, target: &Target) {
         let Some(exception) = FindingException::of(order, row.seq) else { return };
+        // Its end is obeyed at once, also before it: nothing passes, and nothing says that it does.
+        if self.control.exceptions.has_ended(row.seq) {
+            let why = error("the order was ended before it was obeyed");
+            return self.control.report(row.seq, why).await;
+        }
         let name = target.name();
         let about = (target.recorded(), name.as_str());
         let applied = ControlApplied {
@@ -220,6 +229,14 @@ impl Road {
         for row in before {
             let Some(Order::Loosen(signed)) = &row.order else { continue };
             match releaser.loosens(signed, self.clock.now()) {
+                // WHY: a statement counts for the first row that had it. What an operator ended is not let pass
+                // by another row with the same signature, which every entry that used it shows.
+                Ok(_) if !self.control.release.uses(&signed.statement, row.seq) => {
+                    tracing::warn!(
+                        order = row.seq,
+                        "an exception of the firewall is in the list a second time and lets nothing pass"
+                    );
+                }
                 Ok(order) => {
                     let exception = FindingException::of(&order, row.seq);
                     exception.into_iter().for_each(|one| self.control.exceptions.put(one));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Control;
-use super::exceptions::RecordedExceptions;
+use super::exceptions::{RecordedExceptions, allows};
 use super::switches::Switches;
 use crate::control::answer::ENDED;
 use crate::control::{Action, Order, Orders, Presence, Row, Target};
@@ -144,6 +144,12 @@ impl Control {
                 last = Some(row.clone());
                 self.break_glass.saw(row.at);
                 self.release.saw(&row);
+                if let Some(Order::Loosen(signed)) = &row.order
+                    && allows(&row).is_some()
+                {
+                    // Its first row, over every restart.
+                    self.release.uses(&signed.statement, row.seq);
+                }
                 if let Some(Order::Switch { action, target }) = &row.order
                     && !recorded.has(&row)
                 {

@@ -12,6 +12,9 @@ use crate::judge::exceptions::{
 };
 use crate::judge::guarding::{Direction, FindingMarks};
 
+/// Bytes of a path that an order names.
+const PATH_MAX: usize = 1024;
+
 /// The orders about one tool, for what passes in one direction.
 #[derive(Clone, Copy)]
 pub(super) struct Excuses<'a> {
@@ -25,8 +28,10 @@ impl Excuses<'_> {
     pub fn apply(&self, all: &mut [HitAction<'_>], document: &Json) {
         let mut used = BTreeMap::new();
         for one in all {
+            // An entry could not name another place as it is.
+            let is_named = place(&one.hit.path) == one.hit.path;
             let fits = |other: &&Arc<FindingException>| {
-                other.is_about(self.direction, one.hit, Some(&one.hit.path))
+                is_named && other.is_about(self.direction, one.hit, Some(&one.hit.path))
             };
             let about: Vec<_> = self.exceptions.iter().filter(fits).collect();
             self.excuse(one, &about, (document, &mut used));
@@ -77,7 +82,7 @@ impl Excuses<'_> {
 
     /// How a person lets this finding pass; `None` if no order can. The mark is the first that has no order.
     pub fn way(&self, one: &HitAction<'_>, document: &Json, tool: &str) -> Option<String> {
-        if !is_excusable(one.hit.class) || place(&one.hit.path) != one.hit.path {
+        if !is_excusable(one.hit.class) || !is_plain(&one.hit.path) {
             return None;
         }
         let about = |other: &&Arc<FindingException>| {
@@ -94,9 +99,16 @@ impl Excuses<'_> {
             Direction::Prompts => " --direction prompts",
         };
         Some(format!(
-            "`wicketgate control finding allow {tool} --kind {kind} --path {path} --mark {mark}{direction}`"
+            "`wicketgate control finding allow {tool} --kind {kind} --path={path} --mark {mark}{direction}`"
         ))
     }
+}
+
+/// Whether a person can put the path into a shell as it is. WHY: names of members are the agent's words, or a
+/// tool's.
+fn is_plain(path: &str) -> bool {
+    let is_one = |c: char| c.is_ascii_alphanumeric() || "/_-.~".contains(c);
+    place(path) == path && (1..=PATH_MAX).contains(&path.len()) && path.chars().all(is_one)
 }
 
 /// The places whose findings pass by order.

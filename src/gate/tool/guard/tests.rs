@@ -176,6 +176,10 @@ impl ReadBefore for OneRow {
     fn is_copied_in(&self, text: &str) -> bool {
         text.contains("ann miller")
     }
+
+    fn is_unknown(&self) -> bool {
+        false
+    }
 }
 
 #[test]
