@@ -55,7 +55,7 @@ closed! {
 
 closed! {
     /// What an order did to a call.
-    pub enum How {
+    pub enum StoppedAs {
         /// It ran, and its tool was stopped.
         Cancelled = "cancelled",
         /// It ran, and its outcome is unknown.
@@ -74,7 +74,7 @@ members! {
         /// The call.
         pub call: CallId,
         /// How it was stopped.
-        pub how: How,
+        pub how: StoppedAs,
         /// Its run.
         pub run: RunId,
     }

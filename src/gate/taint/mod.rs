@@ -4,6 +4,7 @@
 //! copied passage is found again, are in memory only. They find copies and no paraphrases.
 
 mod marks;
+mod private;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use crate::domain::id::{CallId, RunId};
 use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::domain::taint::{Label, LabelOrigin, TaintSpan};
-use crate::judge::guarding::ReadBefore;
 use crate::policy::flow::{FlowFloor, TaintFacts};
 use crate::record::debug_by;
 
@@ -92,26 +92,6 @@ impl UnmarkedCalls {
     }
 }
 
-/// The private data that a run had read, by its marks.
-#[derive(Debug)]
-struct PrivateReading {
-    key: MarkKey,
-    sources: Vec<Arc<TaintSource>>,
-    /// What it had read is not known any more: everything may be a copy.
-    unknown: bool,
-}
-
-impl ReadBefore for PrivateReading {
-    fn is_copied_in(&self, text: &str) -> bool {
-        let has = |hash: u64| self.sources.iter().any(|one| one.marks.binary_search(&hash).is_ok());
-        marks::every(self.key, text).iter().any(|mark| has(mark.hash))
-    }
-
-    fn is_unknown(&self) -> bool {
-        self.unknown
-    }
-}
-
 /// The texts of a call, each with its marks.
 #[derive(Debug, Default)]
 pub struct CallMarks {
@@ -132,16 +112,6 @@ impl Marker {
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         Self { key: MarkKey::of(&Digest::of(&[b"wicketgate/taint/1\0", secret])) }
-    }
-
-    /// The private data that a run has read; `None` if it has read none.
-    #[must_use]
-    pub fn private(&self, taint: &Taint) -> Option<Arc<dyn ReadBefore>> {
-        let is_private = |source: &&Arc<TaintSource>| source.labels.contains(&Label::Private);
-        let sources: Vec<_> = taint.sources.iter().filter(is_private).cloned().collect();
-        let unknown = taint.unknown && taint.labels.contains_key(&Label::Private);
-        let reading = PrivateReading { key: self.key, sources, unknown };
-        (unknown || !reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
     }
 
     /// The marks of the arguments of a call.

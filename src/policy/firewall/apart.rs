@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::kinds::{Confidence, How};
 use super::letters::{BASE64_LETTERS, unpack};
 use super::rules::{self, DIGITS_MIN, Mode};
-use super::views::{Level, OVERLAP, RUN_MIN, SHORT_MIN, Views, WINDOW, is_letter, is_part};
+use super::views::{OVERLAP, RUN_MIN, SHORT_MIN, ViewLevel, Views, WINDOW, is_letter, is_part};
 use crate::domain::readings::Reading;
 
 /// Letters of base64 around the ones that show it, before and behind.
@@ -16,7 +16,7 @@ const BEHIND: usize = 192;
 
 impl Views {
     /// Everything whose parts stand apart.
-    pub fn apart(&mut self, text: &[u8], level: Level<'_>) {
+    pub fn apart(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let is_opaque = self.is_opaque;
         self.lists(text, level);
         self.spaced(text, level);
@@ -27,7 +27,7 @@ impl Views {
     }
 
     /// Numbers and addresses from their end to their beginning, and accounts with letters thirteen places on.
-    pub fn turned(&mut self, text: &[u8], level: Level<'_>) {
+    pub fn turned(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let note = |views: &mut Self, kind, range: Range<usize>| {
             views.note(kind, Confidence::High, How::Decoded, (level.place)(&range));
         };
@@ -54,7 +54,7 @@ impl Views {
     }
 
     /// Lists of the numbers of bytes: `97, 110, 110`, `0x61, 0x6e`.
-    fn lists(&mut self, text: &[u8], level: Level<'_>) {
+    fn lists(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let mut end = 0;
         for (start, _) in rules::groups(text) {
             if start < end || numbers(text, start).take(SHORT_MIN).count() < SHORT_MIN {
@@ -71,7 +71,7 @@ impl Views {
     }
 
     /// Letters with a gap between each of them and the next.
-    fn spaced(&mut self, text: &[u8], level: Level<'_>) {
+    fn spaced(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let is_apart = |[a, b, c, d, e]: &[u8; 5]| {
             let is_gap = |byte: &u8| *byte <= b' ';
             is_gap(a) && !is_gap(b) && is_gap(c) && !is_gap(d) && is_gap(e)
@@ -104,7 +104,7 @@ impl Views {
     }
 
     /// What bytes say that stand in these places.
-    fn placed(&mut self, bytes: &[u8], places: &[Range<usize>], level: Level<'_>) {
+    fn placed(&mut self, bytes: &[u8], places: &[Range<usize>], level: ViewLevel<'_>) {
         if bytes.len() < SHORT_MIN || !self.spend(bytes.len()) {
             return;
         }
@@ -117,7 +117,7 @@ impl Views {
     }
 
     /// Quoted-printable text, and lines that are broken as it breaks them.
-    fn printable(&mut self, text: &[u8], level: Level<'_>) {
+    fn printable(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let mut from = 0;
         while let Some(next) =
             text.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'='))
@@ -155,7 +155,7 @@ impl Views {
 
     /// Base64 that is too short for a run, or that stands in short lines: only where the letters of an `@` or
     /// of two digits are, from any place where bytes may begin.
-    fn short(&mut self, text: &[u8], level: Level<'_>) {
+    fn short(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let marks = &*MARKS;
         let (mut last, mut from) = (0_u16, 0);
         for (at, byte) in text.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Views {
     }
 
     /// What letters in these places encode.
-    fn encoded(&mut self, text: &[u8], places: &[usize], level: Level<'_>) {
+    fn encoded(&mut self, text: &[u8], places: &[usize], level: ViewLevel<'_>) {
         let letters: Vec<u8> = places.iter().filter_map(|at| text.get(*at)).copied().collect();
         let mut bytes = Vec::new();
         for skip in 0..4 {

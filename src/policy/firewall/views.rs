@@ -66,7 +66,7 @@ pub(super) type Place<'p> = &'p dyn Fn(&Range<usize>) -> Range<usize>;
 
 /// A text within a text.
 #[derive(Clone, Copy)]
-pub(super) struct Level<'p> {
+pub(super) struct ViewLevel<'p> {
     /// Where its parts stand in the source.
     pub place: Place<'p>,
     /// How it was written.
@@ -77,7 +77,7 @@ pub(super) struct Level<'p> {
     pub layers: usize,
 }
 
-impl<'p> Level<'p> {
+impl<'p> ViewLevel<'p> {
     /// What is decoded from it, in so many layers.
     pub const fn decoded(self, place: Place<'p>, layers: usize) -> Self {
         Self { place, how: How::Decoded, mode: Mode::Written, layers }
@@ -90,7 +90,7 @@ pub(super) fn look(source: &str) -> Views {
     let work = own::work(work);
     let mut views = Views { work, ..Views::default() };
     let place: Place<'_> = &Range::clone;
-    let level = Level { place, how: How::Plain, mode: Mode::Written, layers: LAYERS };
+    let level = ViewLevel { place, how: How::Plain, mode: Mode::Written, layers: LAYERS };
     views.text(source.as_bytes(), level);
     if source.is_ascii() && !has_hidden(source) {
         return views;
@@ -98,14 +98,14 @@ pub(super) fn look(source: &str) -> Views {
     // Numbers in the digits of any script, and addresses with letters of any.
     let reading = Reading::of(source);
     let place: Place<'_> = &|range| reading.source(range).unwrap_or_else(|| range.clone());
-    views.numbers(reading.text.as_bytes(), Level { place, ..level });
+    views.numbers(reading.text.as_bytes(), ViewLevel { place, ..level });
     if let Some(plain) = reading.plain() {
         let place: Place<'_> = &|range| plain.source(range).unwrap_or_else(|| range.clone());
-        views.text(plain.text.as_bytes(), Level { place, how: How::Folded, ..level });
+        views.text(plain.text.as_bytes(), ViewLevel { place, how: How::Folded, ..level });
     }
     if let Some(folded) = fold::folded(source) {
         let place: Place<'_> = &|range| folded.place(range);
-        views.text(&folded.text, Level { place, how: How::Folded, ..level });
+        views.text(&folded.text, ViewLevel { place, how: How::Folded, ..level });
     }
     views
 }
@@ -121,7 +121,7 @@ impl Views {
     }
 
     /// Everything in a text, and in what it encodes.
-    pub fn text(&mut self, text: &[u8], level: Level<'_>) {
+    pub fn text(&mut self, text: &[u8], level: ViewLevel<'_>) {
         if !self.spend(text.len()) {
             return;
         }
@@ -130,7 +130,7 @@ impl Views {
         }
         self.turned(text, level);
         let Some(deeper) = level.layers.checked_sub(1) else { return };
-        let deeper = Level { layers: deeper, ..level };
+        let deeper = ViewLevel { layers: deeper, ..level };
         self.escapes(text, deeper);
         self.runs(text, deeper);
         self.pairs(text, deeper);
@@ -152,7 +152,7 @@ impl Views {
     }
 
     /// Numbers and addresses alone.
-    fn numbers(&mut self, text: &[u8], level: Level<'_>) {
+    fn numbers(&mut self, text: &[u8], level: ViewLevel<'_>) {
         for hit in rules::scan(text, level.mode) {
             let range = (level.place)(&(hit.start..hit.end));
             self.note(hit.kind, Confidence::High, level.how, range);
@@ -161,7 +161,7 @@ impl Views {
     }
 
     /// The windows around escapes that stand for letters of a token.
-    fn escapes(&mut self, text: &[u8], level: Level<'_>) {
+    fn escapes(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let is_mark = |byte: &u8| matches!(byte, b'%' | b'\\' | b'&');
         if text.iter().filter(|byte| is_mark(byte)).count() == 0 {
             return;
@@ -187,7 +187,7 @@ impl Views {
         }
     }
 
-    fn unescape(&mut self, text: &[u8], window: &Range<usize>, level: Level<'_>) {
+    fn unescape(&mut self, text: &[u8], window: &Range<usize>, level: ViewLevel<'_>) {
         let part = text.get(window.clone()).unwrap_or_default();
         let Ok(part) = std::str::from_utf8(part) else { return };
         let mut reading = Reading::of(part);
@@ -208,7 +208,7 @@ impl Views {
     }
 
     /// The runs of letters that may be encoded.
-    fn runs(&mut self, text: &[u8], level: Level<'_>) {
+    fn runs(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let mut at = RUN_MIN - 1;
         while let Some(byte) = text.get(at) {
             if !is_letter(*byte) {
@@ -228,7 +228,7 @@ impl Views {
     }
 
     /// What letters decode to, in each alphabet and from each place where bytes may begin.
-    fn letters(&mut self, letters: &[u8], whole: &Range<usize>, level: Level<'_>) {
+    fn letters(&mut self, letters: &[u8], whole: &Range<usize>, level: ViewLevel<'_>) {
         self.digits(letters, whole, level);
         let is_only = |alphabet: Alphabet| letters.iter().all(|byte| alphabet.has(*byte));
         if is_only(HEX_ANY) {
@@ -244,7 +244,7 @@ impl Views {
     }
 
     /// What the hexadecimal digits among letters decode to.
-    fn digits(&mut self, letters: &[u8], whole: &Range<usize>, level: Level<'_>) {
+    fn digits(&mut self, letters: &[u8], whole: &Range<usize>, level: ViewLevel<'_>) {
         for run in letters.split(|byte| !HEX_ANY.has(*byte)) {
             if run.len() >= RUN_MIN {
                 self.decode(run, &HEX_LETTERS, (whole, level));
@@ -258,7 +258,7 @@ impl Views {
         &mut self,
         run: &[u8],
         alphabet: &Letters,
-        (whole, level): (&Range<usize>, Level<'_>),
+        (whole, level): (&Range<usize>, ViewLevel<'_>),
     ) {
         let (mut bytes, mut has_text) = (Vec::with_capacity(run.len()), false);
         for skip in 0..alphabet.turns {
@@ -270,7 +270,7 @@ impl Views {
     }
 
     /// Pairs of hexadecimal digits with one separator between them: `67:68:70`.
-    fn pairs(&mut self, text: &[u8], level: Level<'_>) {
+    fn pairs(&mut self, text: &[u8], level: ViewLevel<'_>) {
         let mut at = 0;
         while let Some(window) = text.get(at..at + 6) {
             let Some(shift) = (0..3).find(|shift| is_pair(window, *shift)) else {
@@ -310,7 +310,7 @@ impl Views {
     }
 
     /// The text among decoded bytes, and in what they are packed from.
-    pub fn bytes(&mut self, bytes: &[u8], whole: &Range<usize>, level: Level<'_>) {
+    pub fn bytes(&mut self, bytes: &[u8], whole: &Range<usize>, level: ViewLevel<'_>) {
         if let Some(unpacked) = unpacked(bytes)
             && self.spend(unpacked.len())
         {
@@ -321,7 +321,7 @@ impl Views {
     }
 
     /// As [`Self::bytes`], of what is not packed.
-    pub fn read(&mut self, bytes: &[u8], place: Place<'_>, level: Level<'_>) {
+    pub fn read(&mut self, bytes: &[u8], place: Place<'_>, level: ViewLevel<'_>) {
         let level = level.decoded(place, level.layers);
         let zeros = bytes.iter().filter(|byte| **byte == 0).count();
         if zeros >= SHORT_MIN && zeros * 5 >= bytes.len() * 2 {
@@ -333,7 +333,7 @@ impl Views {
         if bytes.len() >= SHORT_MIN && is_text(bytes) {
             return self.text(bytes, level);
         }
-        let level = Level { mode: Mode::Bytes, ..level };
+        let level = ViewLevel { mode: Mode::Bytes, ..level };
         let digits = || bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
         if bytes.contains(&b'@') || digits() >= DIGITS_MIN {
             self.numbers(bytes, level);
@@ -341,7 +341,7 @@ impl Views {
         self.ranges(bytes, level);
     }
 
-    fn stretches(&mut self, bytes: &[u8], whole: &Range<usize>, level: Level<'_>) {
+    fn stretches(&mut self, bytes: &[u8], whole: &Range<usize>, level: ViewLevel<'_>) {
         let place: Place<'_> = &|_| whole.clone();
         let level = level.decoded(place, level.layers);
         if bytes.len() >= SHORT_MIN && is_text(bytes) {
@@ -351,7 +351,7 @@ impl Views {
     }
 
     /// The stretches of plain characters.
-    fn ranges(&mut self, bytes: &[u8], level: Level<'_>) {
+    fn ranges(&mut self, bytes: &[u8], level: ViewLevel<'_>) {
         let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\t\n\r".contains(byte);
         let mut at = STRETCH_MIN - 1;
         while let Some(byte) = bytes.get(at) {
@@ -366,7 +366,7 @@ impl Views {
                 let text = bytes.get(start..end).unwrap_or_default();
                 let here =
                     |range: &Range<usize>| (level.place)(&(start + range.start..start + range.end));
-                self.text(text, Level { place: &here, ..level });
+                self.text(text, ViewLevel { place: &here, ..level });
             }
             at = end + STRETCH_MIN;
         }

@@ -23,7 +23,7 @@ use crate::enforce::modify::Other;
 use crate::enforce::run::{CallStage, PendingAnswer, Run};
 use crate::ledger;
 use crate::ledger::drafts::DraftWithPayloads;
-use crate::record::control::{ControlApplied, How, LeftCall, StoppedCall};
+use crate::record::control::{ControlApplied, LeftCall, StoppedAs, StoppedCall};
 use crate::record::{Draft, TaggedDigest, Text};
 use crate::tool::{self, Cancel};
 
@@ -99,7 +99,7 @@ struct OrderEffect {
 impl OrderEffect {
     /// Adds the end of a call. `ended`: stopped in this way, ended by itself, or (`None`) not in
     /// time.
-    fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<How>>) {
+    fn note(&mut self, run: &RunId, call: &CallId, ended: Option<Option<StoppedAs>>) {
         match ended {
             Some(Some(how)) => {
                 self.stopped.push(StoppedCall { call: call.clone(), how, run: *run });
@@ -127,26 +127,26 @@ impl OrderEffect {
 
 impl AffectedCall {
     /// How the call was stopped, or `None` if it ended by itself. Waits until it leaves the road.
-    async fn ended(&mut self) -> Option<How> {
+    async fn ended(&mut self) -> Option<StoppedAs> {
         match self.answer.wait_for(Option::is_some).await {
             Ok(answer) => how(answer.as_ref()?, &self.cancel),
             // The call was lost on the road, so its outcome is unknown.
-            Err(_) => Some(How::Unknown),
+            Err(_) => Some(StoppedAs::Unknown),
         }
     }
 }
 
 /// How a call was stopped; `None` if it ended by itself at the same moment.
-fn how(answer: &Answer, cancel: &Cancel) -> Option<How> {
+fn how(answer: &Answer, cancel: &Cancel) -> Option<StoppedAs> {
     let Err(fault) = answer else { return None };
     if fault.code == Code::CallHeld {
-        return Some(How::Unheld);
+        return Some(StoppedAs::Unheld);
     }
     match (cancel.began(), fault.code) {
-        (true, Code::CallCancelled) => Some(How::Cancelled),
-        (true, Code::CallUnknown) => Some(How::Unknown),
-        (false, Code::CallCancelled) => Some(How::NeverStarted),
-        (false, _) => cancel.was_denied().then_some(How::NeverStarted),
+        (true, Code::CallCancelled) => Some(StoppedAs::Cancelled),
+        (true, Code::CallUnknown) => Some(StoppedAs::Unknown),
+        (false, Code::CallCancelled) => Some(StoppedAs::NeverStarted),
+        (false, _) => cancel.was_denied().then_some(StoppedAs::NeverStarted),
         (true, _) => None,
     }
 }
@@ -302,7 +302,7 @@ impl Road {
         }
         for (run, call, unheld) in ending {
             let ended = timeout_at(end, unheld).await.ok().and_then(Result::ok);
-            effect.note(&run, &call, ended.map(|unheld| unheld.then_some(How::Unheld)));
+            effect.note(&run, &call, ended.map(|unheld| unheld.then_some(StoppedAs::Unheld)));
         }
         // Sealed after the held calls, so that the ledger shows this order as their end.
         let mut sealing = Vec::new();
@@ -407,6 +407,6 @@ mod tests {
         cancel.cancel(tool::STOPPED);
         assert_eq!(how(&answer, &cancel), None);
         cancel.deny();
-        assert_eq!(how(&answer, &cancel), Some(How::NeverStarted));
+        assert_eq!(how(&answer, &cancel), Some(StoppedAs::NeverStarted));
     }
 }
