@@ -73,7 +73,7 @@ fn decoded(value: &Value) -> Vec<u8> {
 
 #[test]
 fn every_route_but_those_of_http_alone_has_a_method() {
-    // Amendments, policies and backtests, break-glass, evidence and audits, what is erased, runs and receipts one by
+    // Amendments, policies and backtests, break-glass, evidence and audits, exceptions of the firewall, what is erased, runs and receipts one by
     // one, counts, health and limits are asked for over HTTP alone.
     let http = [
         "amendments",
@@ -83,11 +83,11 @@ fn every_route_but_those_of_http_alone_has_a_method() {
         "day",
         "erasures",
         "exports",
+        "firewall/",
         "health",
         "holds",
         "limits",
         "observed",
-        "patterns",
         "policy",
         "receipts",
         "runs/",

@@ -84,7 +84,8 @@ impl Views {
             let first = gap.checked_sub(1).filter(|first| {
                 let before = first.checked_sub(1).and_then(|at| text.get(at));
                 let is_ascii = text.get(*first).is_some_and(|byte| byte.is_ascii_graphic());
-                is_ascii && before.is_none_or(|byte| *byte <= b' ')
+                // A quote or a colon before the first letter is none of the text.
+                is_ascii && before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
             });
             let (mut bytes, mut places) = (Vec::new(), Vec::new());
             let mut at = first.unwrap_or(gap + 1);

@@ -147,6 +147,14 @@ mod tests {
     }
 
     #[test]
+    fn letters_apart_are_read_from_their_first_one_whatever_stands_before_it() {
+        for before in ["", "see ", "{\"text\":\"", "n:", "("] {
+            let text = format!("{before}5 5 0 0 - 0 0 0 0 - 0 0 0 0 - 0 0 0 4 \"}}");
+            assert!(text_kinds(&text).contains(&"card"), "{text}");
+        }
+    }
+
+    #[test]
     fn letters_before_an_encoded_text_do_not_hide_it() {
         // `AEA` decodes to bytes that no text has; what follows it is one.
         let wide: Vec<u8> = "ann@example.com".bytes().flat_map(|byte| [byte, 0]).collect();

@@ -127,7 +127,9 @@ fn shown(document: &Value, enforced: bool) -> Value {
         })
         .collect();
     let cap = duties.iter().filter_map(|duty| duty["bytes"].as_u64()).min();
-    json!({"verdict": document["verdict"], "reasons": reasons, "kinds": kinds, "cap": cap, "enforced": enforced})
+    let types: BTreeSet<_> = duties.iter().map(|duty| duty["type"].as_str().unwrap()).collect();
+    json!({"verdict": document["verdict"], "reasons": reasons, "kinds": kinds, "cap": cap,
+        "types": types, "enforced": enforced})
 }
 
 fn ours(answer: &Answer) -> Value {
@@ -142,11 +144,12 @@ fn ours(answer: &Answer) -> Value {
             PolicyObligation::EnhancedAudit { .. }
             | PolicyObligation::RateLimit(_)
             | PolicyObligation::Notify { .. }
-            | PolicyObligation::Justify => panic!("no shipped policy asks for {duty:?}"),
+            | PolicyObligation::Justify => {}
         }
     }
+    let types: BTreeSet<_> = answer.obligations.iter().map(PolicyObligation::name).collect();
     json!({"verdict": answer.verdict.as_str(), "reasons": reasons, "kinds": kinds, "cap": cap,
-        "enforced": answer.enforced})
+        "types": types, "enforced": answer.enforced})
 }
 
 #[test]
