@@ -39,6 +39,7 @@ struct Configuration<'a> {
     fleet: Readable,
     trust: Readable,
     policy: Readable,
+    taint: Readable,
     lock: &'static str,
     agents: [AgentText; 1],
     servers: Vec<Server<'a>>,
@@ -57,12 +58,16 @@ struct Server<'a> {
     rest: BTreeMap<String, Readable>,
 }
 
-const OF_THE_CONFIGURATION: [(&str, &str); 7] = [
+const OF_THE_CONFIGURATION: [(&str, &str); 8] = [
     ("state:", "Ledger, socket, run-token and enrolment keys."),
     ("operator:", "Health and metrics; give a port to scrape them."),
     ("fleet:", "Signs the log of logs: `wicketgate ledger anchor`."),
     ("trust:", "Never the same key for two of them."),
     ("policy:", "A busy desktop is no reason to deny, so an evaluation has two seconds."),
+    (
+        "taint:",
+        "Each session is judged by what it read itself: a client starts the gate anew, and nobody here approves calls.",
+    ),
     ("    callers:", "A process with this uid on the socket is this agent."),
     (
         "servers:",
@@ -89,6 +94,7 @@ pub fn configuration(plan: &Plan, governed: &[Governed]) -> Result<String, ser::
             trust: Readable(json!({"manifest_keys": ["keys/manifest.pem.pub"],
                 "policy_keys": ["keys/policy.pem.pub"], "lock_keys": ["keys/lock.pem.pub"]})),
             policy: Readable(json!({"bundle": "policy", "deadline_ms": 2000})),
+            taint: Readable(json!({"linger_seconds": 0})),
             lock: "tools.lock",
             agents: [AgentText {
                 manifest: "agent.yaml",

@@ -37,7 +37,9 @@ impl Ledger {
             // The first one also gives a gate that starts the time to have its chain.
             tokio::time::sleep(LOOK_EVERY).await;
             let Ok(key) = self.key() else { continue };
-            let looked = keeper.falls((&*self.shared.store, key), &*self.shared.clock).await;
+            let is_ready = || self.open_for_intents().is_ok();
+            let how = (&*self.shared.clock, &is_ready as &(dyn Fn() -> bool + Send + Sync));
+            let looked = keeper.falls((&*self.shared.store, key), how).await;
             let falls = looked.unwrap_or_else(|error| {
                 tracing::warn!(%error, "falls of trust are looked for again: the ledger could not be read");
                 Vec::new()

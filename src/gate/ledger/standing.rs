@@ -109,12 +109,27 @@ impl TrustKeeper {
     pub(super) async fn falls(
         &self,
         (store, key): (&dyn LedgerStore, &LeaseKey),
-        clock: &dyn Clock,
+        (clock, is_ready): (&dyn Clock, &(dyn Fn() -> bool + Send + Sync)),
     ) -> Result<Vec<TrustDrop>, StoreError> {
         loop {
             let changed = self.worsened.notified();
             if !self.rule.input {
-                self.read((store, key), clock.now()).await?;
+                changed.await;
+                // WHY: a read of a store that fails proves nothing, and what it says could end the gate.
+                while !is_ready() {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                let read = self.read((store, key), clock.now()).await;
+                read.inspect_err(|_| self.worsened.notify_one())?;
+                let falls = self
+                    .counted
+                    .lock()
+                    .as_mut()
+                    .map(|counted| counted.falls(self.rule.window, clock.now()));
+                match falls {
+                    Some(falls) if !falls.is_empty() => return Ok(falls),
+                    Some(_) | None => continue,
+                }
             }
             if let Some(counted) = &mut *self.counted.lock() {
                 let falls = counted.falls(self.rule.window, clock.now());

@@ -155,6 +155,17 @@ mod tests {
     }
 
     #[test]
+    fn letters_of_two_bytes_are_read_where_the_empty_ones_are_escapes() {
+        for empty in ["\\u0000", "\\x00", "%00"] {
+            let text: String = "ann@mail.example.org"
+                .chars()
+                .flat_map(|c| [c.to_string(), empty.to_owned()])
+                .collect();
+            assert!(text_kinds(&format!("{{\"text\":\"{text}\"}}")).contains(&"email"), "{text}");
+        }
+    }
+
+    #[test]
     fn letters_before_an_encoded_text_do_not_hide_it() {
         // `AEA` decodes to bytes that no text has; what follows it is one.
         let wide: Vec<u8> = "ann@example.com".bytes().flat_map(|byte| [byte, 0]).collect();

@@ -385,7 +385,8 @@ pub(super) fn is_letter(byte: u8) -> bool {
     ALNUM.has(byte) || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
-/// Whether an escape stands here for a letter that a token may have, or for the mark of another escape.
+/// Whether an escape stands here for a letter that a token may have, for the mark of another escape, or for
+/// nothing: between letters of two bytes each.
 fn stands_for_letter(text: &[u8]) -> bool {
     let value = |from: usize, count: usize| {
         let digits = text.get(from..from + count)?;
@@ -396,7 +397,7 @@ fn stands_for_letter(text: &[u8]) -> bool {
     let is_letter = |value: Option<u32>| {
         value
             .and_then(|value| u8::try_from(value).ok())
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-%\\&+/=.:@$".contains(&byte))
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"\0_-%\\&+/=.:@$".contains(&byte))
     };
     match text {
         [b'%', ..] => is_letter(value(1, 2)),
