@@ -95,6 +95,8 @@ fn every_route_but_those_of_http_alone_has_a_method() {
     ];
     for row in ROUTES {
         let alone = http.iter().any(|part| row.path.starts_with(&format!("/v1/{part}")));
+        // Of what is asked about one run, this is an order.
+        let alone = alone && !row.path.ends_with("/taint/clear");
         assert_eq!(row.twins.is_empty(), alone, "{}", row.name());
     }
     let methods: Vec<&str> = ROUTES.iter().flat_map(|row| row.twins).copied().collect();
