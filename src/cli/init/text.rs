@@ -66,7 +66,7 @@ const OF_THE_CONFIGURATION: [(&str, &str); 8] = [
     ("policy:", "A busy desktop is no reason to deny, so an evaluation has two seconds."),
     (
         "taint:",
-        "Each session is judged by what it read itself: a client starts the gate anew, and nobody here approves calls.",
+        "Each session is judged by what it read itself: a client starts the gate anew, and a desktop has no approvers.",
     ),
     ("    callers:", "A process with this uid on the socket is this agent."),
     (

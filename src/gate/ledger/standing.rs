@@ -148,7 +148,7 @@ impl TrustKeeper {
         }
     }
 
-    /// Reads what this chain recorded and nobody has counted: at first the window, and a day for calls that
+    /// Reads what this chain recorded and is not counted yet: at first the window, and a day for calls that
     /// began earlier.
     async fn read(
         &self,
