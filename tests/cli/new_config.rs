@@ -22,6 +22,9 @@ const TEMPLATES: [(&str, &[&str]); 3] = [
     ("sql", &["--set", "database=shop.db", "--set", "table=orders"]),
 ];
 
+/// A free port for operators: gates of other tests may have the one that is the default.
+const FREE_PORT: [(&str, &str); 1] = [("WICKETGATE__OPERATOR__LISTEN", "127.0.0.1:0")];
+
 fn folder() -> Folder {
     let folder = Folder::new();
     std::fs::create_dir(folder.path("work")).unwrap();
@@ -46,7 +49,8 @@ fn every_template_is_a_configuration_with_a_policy_whose_tests_pass() {
         folder.run(&["config", "check", &config]).ends(0);
         let policy = format!("{name}/policy");
         folder.run(&["policy", "test", &policy, "--coverage-min", "100"]).ends(0);
-        let said = folder.run(&["check", "--pre", "--offline", "--config", &config]).ends(0);
+        let check = ["check", "--pre", "--offline", "--config", &config];
+        let said = folder.run_with(&check, &FREE_PORT).ends(0);
         assert!(said.out.contains("signed by 1 trusted key"), "{}", said.out);
     }
 }
@@ -55,8 +59,8 @@ fn every_template_is_a_configuration_with_a_policy_whose_tests_pass() {
 fn an_agent_runs_behind_a_gate_that_was_made_a_moment_ago() {
     let folder = folder();
     folder.run(&["config", "init", "files", "--set", "folder=work"]).ends(0);
-    let said =
-        folder.run(&["run", "--config", "wicketgate/wicketgate.yaml", "--", "/bin/true"]).ends(0);
+    let run = ["run", "--config", "wicketgate/wicketgate.yaml", "--", "/bin/true"];
+    let said = folder.run_with(&run, &FREE_PORT).ends(0);
     assert!(said.err.contains("0 calls allowed, 0 denied"), "{}", said.err);
 }
 
