@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
 use super::{
-    Exit, Failure, FileError, alert, block_on, break_glass, fail, finding, health, say, sign,
-    switch,
+    Exit, Failure, alert, block_on, break_glass, fail, finding, health, say, sign, switch,
 };
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
@@ -208,24 +207,12 @@ enum Error {
 }
 
 pub(super) async fn reinstate(args: &Reinstate) -> Result<Exit, Exit> {
-    let with = (args.key.as_deref(), args.signature.as_deref());
-    let signed = match &args.order {
-        Some(file) => {
-            let bytes = std::fs::read(file).map_err(FileError::at(file));
-            let bytes = bytes.map_err(|error| fail(Exit::Invalid, error))?;
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            sign::signed_text::<OrderStatement>(with, text)
-        }
-        None => {
-            let statement = to_sign(args).await?;
-            if args.statement {
-                return Ok(sign::printed(&statement));
-            }
-            sign::signed(with, &statement)
-        }
+    let signing = sign::OrderSigning {
+        with: (args.key.as_deref(), args.signature.as_deref()),
+        order: args.order.as_deref(),
+        prints: args.statement,
     };
-    let signed = signed.map_err(|why| fail(Exit::Invalid, why))?;
-    let signed = requests::SignedStatement::from(signed);
+    let signed = sign::order(signing, to_sign(args)).await?;
     args.api.order::<route::Reinstatement>(&(), &signed).await
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::api::{Answer, Api};
 use super::argument::tool;
-use super::{Exit, Failure, FileError, fail, say, sign};
+use super::{Exit, Failure, fail, say, sign};
 use crate::approval::order::{AllowedFinding, DIRECTIONS, OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::id::ToolName;
@@ -135,24 +135,12 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Exit> {
 }
 
 async fn allow(args: &AllowFinding) -> Result<Exit, Exit> {
-    let with = (args.key.as_deref(), args.signature.as_deref());
-    let signed = match &args.order {
-        Some(file) => {
-            let bytes = std::fs::read(file).map_err(FileError::at(file));
-            let bytes = bytes.map_err(|error| fail(Exit::Invalid, error))?;
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            sign::signed_text::<OrderStatement>(with, text)
-        }
-        None => {
-            let statement = to_sign(args).await?;
-            if args.statement {
-                return Ok(sign::printed(&statement));
-            }
-            sign::signed(with, &statement)
-        }
+    let signing = sign::OrderSigning {
+        with: (args.key.as_deref(), args.signature.as_deref()),
+        order: args.order.as_deref(),
+        prints: args.statement,
     };
-    let signed = signed.map_err(|why| fail(Exit::Invalid, why))?;
-    let signed = requests::SignedStatement::from(signed);
+    let signed = sign::order(signing, to_sign(args)).await?;
     args.api.order::<route::FindingAllowance>(&(), &signed).await
 }
 

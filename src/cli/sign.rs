@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-use super::{Exit, FileError};
+use super::{Exit, FileError, fail};
+use crate::approval::order::OrderStatement;
 use crate::approval::sign::{self, Key};
 use crate::approval::{MalformedStatement, SignedApproval, Statement};
 use crate::config;
+use crate::operator::api::requests::SignedStatement;
 
 /// Why there is no statement, or no signature over it.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +65,40 @@ pub(super) fn signed_text<S: Statement>(
     let key = Key::open(&key, &config::environment, &passphrase)?;
     let signature = sign::sign_bytes(&key, S::PURPOSE.namespace(), statement.as_bytes())?;
     Ok(SignedApproval { statement, signature })
+}
+
+/// How a person signs an order: its options on the command line.
+pub(super) struct OrderSigning<'a> {
+    /// `--key` and `--signature`.
+    pub with: KeyOrFile<'a>,
+    /// `--order`: the file with the bytes that were signed elsewhere.
+    pub order: Option<&'a Path>,
+    /// `--statement`: the bytes are printed and not signed.
+    pub prints: bool,
+}
+
+/// The signed order; an error is how the command ends, which is well after it printed the bytes. `make` makes the
+/// statement if no file has it.
+pub(super) async fn order(
+    signing: OrderSigning<'_>,
+    make: impl Future<Output = Result<OrderStatement, Exit>>,
+) -> Result<SignedStatement, Exit> {
+    let OrderSigning { with, order, prints } = signing;
+    let signed = match order {
+        Some(file) => {
+            let bytes = std::fs::read(file).map_err(FileError::at(file));
+            let bytes = bytes.map_err(|error| fail(Exit::Invalid, error))?;
+            signed_text::<OrderStatement>(with, String::from_utf8_lossy(&bytes).into_owned())
+        }
+        None => {
+            let statement = make.await?;
+            if prints {
+                return Err(printed(&statement));
+            }
+            signed(with, &statement)
+        }
+    };
+    signed.map(Into::into).map_err(|why| fail(Exit::Invalid, why))
 }
 
 /// The text of a file: a statement or a signature.

@@ -3,29 +3,22 @@
 use std::collections::BTreeSet;
 
 use wicketgate::approval::Statement as _;
-use wicketgate::approval::approvers::PAYLOAD_TYPE;
 use wicketgate::approval::order::{AllowedFinding, NAMESPACE, OrderKind, OrderStatement, Previous};
 use wicketgate::approval::sign::{Key, sign_bytes};
-use wicketgate::crypto::dsse;
 use wicketgate::crypto::ssh::SshKey;
 use wicketgate::domain::decision::Verdict;
 use wicketgate::domain::digest::Digest;
 use wicketgate::domain::time::Timestamp;
 use wicketgate::evidence::bundle::Files;
-use wicketgate::evidence::query::Query;
-use wicketgate::evidence::scope::Span;
-use wicketgate::evidence::trust::Trust;
-use wicketgate::evidence::verify::report::Outcome;
-use wicketgate::evidence::verify::verify_files;
 use wicketgate::record::{Kind, Nonce};
 
 use crate::approved::{set, unset};
-use crate::bundle::*;
-use crate::forged::{Draft, ORIGIN, TestLedger, json, key, run_id};
+use crate::bundle::ENROLMENT;
+use crate::forged::{Draft, TestLedger, json, key, run_id};
+use crate::orders::{self, SECURITY, exported};
 
 const OTTO: u8 = 50;
 const ALICE: u8 = 51;
-const SECURITY: u8 = 52;
 const MARK: Nonce = Nonce([7; 16]);
 
 fn list() -> String {
@@ -99,26 +92,12 @@ fn bundle(change: impl FnOnce(&mut Passed)) -> Files {
     ledger.add(draft);
     ledger.complete(run_id(1), "c1");
     ledger.seal(run_id(1));
-    let dir = tempfile::tempdir().unwrap();
-    let (text, artifacts) = (list(), artifacts(&dir));
-    let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), &[&key(SECURITY)]);
-    artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
-    let to = ledger.row().head.size;
-    let query = Query::Range { log: ORIGIN.into(), span: Span { from: 0, to } };
-    let exported = ask(&ledger, &query, &[], &dir, &FleetDrafts::default()).unwrap();
-    Files::read(&exported.dir).unwrap()
+    exported(&ledger, &list())
 }
 
 #[track_caller]
 fn told(files: &Files, expected: &str, part: &str) {
-    let trust = Trust { approver_keys: vec![key(SECURITY).public()], ..trust() };
-    let report = verify_files(files, &trust);
-    let (found, why) = match report.outcome("P4").unwrap() {
-        Outcome::Valid(why) => ("VALID", why),
-        Outcome::Invalid(why) => ("INVALID", why),
-        Outcome::Unverifiable(why) => ("UNVERIFIABLE", why),
-    };
-    assert!(found == expected && why.contains(part), "{part}: {}", report.to_text());
+    orders::told(files, SECURITY, expected, part);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::forged::{ORIGIN, TestLedger, json, key, run_id};
 
 const OTTO: u8 = 50;
 const ALICE: u8 = 51;
-const SECURITY: u8 = 52;
+pub const SECURITY: u8 = 52;
 
 fn list() -> String {
     let line = |subject: &str, n: u8, role: &str| {
@@ -95,18 +95,24 @@ fn bundle(change: impl FnOnce(&mut Taken)) -> Files {
     ledger.list("approvers", (1, &taken.bound), None);
     ledger.add(entry(&taken));
     ledger.whole_run(run_id(1));
+    exported(&ledger, &list())
+}
+
+/// The bundle of the whole ledger, with this list of approvers.
+pub fn exported(ledger: &TestLedger, list: &str) -> Files {
     let dir = tempfile::tempdir().unwrap();
-    let (text, artifacts) = (list(), artifacts(&dir));
-    let envelope = dsse::sign(PAYLOAD_TYPE, text.as_bytes(), &[&key(SECURITY)]);
-    artifacts.put_approvers(&Digest::of(&[text.as_bytes()]), text.as_bytes(), &envelope).unwrap();
+    let artifacts = artifacts(&dir);
+    let envelope = dsse::sign(PAYLOAD_TYPE, list.as_bytes(), &[&key(SECURITY)]);
+    artifacts.put_approvers(&Digest::of(&[list.as_bytes()]), list.as_bytes(), &envelope).unwrap();
     let to = ledger.row().head.size;
     let query = Query::Range { log: ORIGIN.into(), span: Span { from: 0, to } };
-    let exported = ask(&ledger, &query, &[], &dir, &FleetDrafts::default()).unwrap();
+    let exported = ask(ledger, &query, &[], &dir, &FleetDrafts::default()).unwrap();
     Files::read(&exported.dir).unwrap()
 }
 
+/// What P4 says to a verifier who trusts this key for lists of approvers.
 #[track_caller]
-fn told(files: &Files, approvers: u8, expected: &str, part: &str) {
+pub fn told(files: &Files, approvers: u8, expected: &str, part: &str) {
     let trust = Trust { approver_keys: vec![key(approvers).public()], ..trust() };
     let report = verify_files(files, &trust);
     let (found, why) = match report.outcome("P4").unwrap() {

@@ -112,32 +112,20 @@ impl TrustKeeper {
         (clock, is_ready): (&dyn Clock, &(dyn Fn() -> bool + Send + Sync)),
     ) -> Result<Vec<TrustDrop>, StoreError> {
         loop {
-            let changed = self.worsened.notified();
+            self.worsened.notified().await;
             if !self.rule.input {
-                changed.await;
                 // WHY: a read of a store that fails proves nothing, and what it says could end the gate.
                 while !is_ready() {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
                 let read = self.read((store, key), clock.now()).await;
                 read.inspect_err(|_| self.worsened.notify_one())?;
-                let falls = self
-                    .counted
-                    .lock()
-                    .as_mut()
-                    .map(|counted| counted.falls(self.rule.window, clock.now()));
-                match falls {
-                    Some(falls) if !falls.is_empty() => return Ok(falls),
-                    Some(_) | None => continue,
-                }
             }
-            if let Some(counted) = &mut *self.counted.lock() {
-                let falls = counted.falls(self.rule.window, clock.now());
-                if !falls.is_empty() {
-                    return Ok(falls);
-                }
+            let mut counted = self.counted.lock();
+            let falls = counted.as_mut().map(|all| all.falls(self.rule.window, clock.now()));
+            if let Some(falls) = falls.filter(|falls| !falls.is_empty()) {
+                return Ok(falls);
             }
-            changed.await;
         }
     }
 
@@ -234,7 +222,10 @@ impl Shared {
     pub(super) async fn count_ended(&self, key: &LeaseKey) -> Result<(), StoreError> {
         match &self.trust {
             Some(keeper) if keeper.rule.input => {
-                keeper.read((&*self.store, key), self.clock.now()).await
+                keeper.read((&*self.store, key), self.clock.now()).await?;
+                // What was read may tell of a fall.
+                keeper.worsened.notify_one();
+                Ok(())
             }
             Some(_) | None => Ok(()),
         }

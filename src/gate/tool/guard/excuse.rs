@@ -117,12 +117,17 @@ pub(super) fn spared(all: &[HitAction<'_>]) -> SparedPlaces {
     excused.map(|one| (one.hit.kind.to_owned(), one.hit.path.clone())).collect()
 }
 
-/// The orders that were used, each once.
-pub(super) fn used(all: &[HitAction<'_>]) -> Vec<Arc<FindingException>> {
-    let mut used: Vec<Arc<FindingException>> =
-        all.iter().flat_map(|one| one.excused.iter().cloned()).collect();
+/// Adds the orders that were used, each once and by number.
+pub(super) fn note(used: &mut Vec<Arc<FindingException>>, all: &[HitAction<'_>]) {
+    used.extend(all.iter().flat_map(|one| one.excused.iter().cloned()));
     used.sort_by_key(|order| order.signed.order);
     used.dedup_by_key(|order| order.signed.order);
+}
+
+/// The orders that were used, each once and by number.
+pub(super) fn used(all: &[HitAction<'_>]) -> Vec<Arc<FindingException>> {
+    let mut used = Vec::new();
+    note(&mut used, all);
     used
 }
 

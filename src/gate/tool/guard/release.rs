@@ -186,9 +186,7 @@ impl Floor {
         // WHY again: a mask is exact, or nothing is released.
         let left = firewall::scan(&released);
         let still = self.judge_in(&left, &released);
-        self.used.extend(excuse::used(&still));
-        self.used.sort_by_key(|order| order.signed.order);
-        self.used.dedup_by_key(|order| order.signed.order);
+        excuse::note(&mut self.used, &still);
         if let Some(one) = still.iter().find(|one| one.action >= GuardAction::Redact) {
             return Err(kept_back(one));
         }
