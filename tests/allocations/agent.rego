@@ -9,4 +9,4 @@ allow if {
 
 small if input.args.n >= 0
 
-tools := {"t", "t2"}
+tools := {"t", "t2", "repeats"}

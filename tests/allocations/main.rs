@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
-use wicketgate::enforce::{Bounds, Policy};
+use wicketgate::enforce::{Bounds, Policy, Run};
 use wicketgate::ledger::reader::LedgerReader as _;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
 use wicketgate::ledger::store::{EntryRow, PayloadRef};
@@ -23,16 +23,21 @@ use wicketgate::policy::bundle::Bundle;
 use wicketgate::policy::rego::RegoEngine;
 use wicketgate::record::{Entry, Role};
 use wicketgate_support::bench::policies::write;
-use wicketgate_support::in_process::Gate;
+use wicketgate_support::in_process::{Gate, REPEATS};
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// The allocator counts for every test of this program: one at a time.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 const CALLS: usize = 400;
 /// A tenth more than was counted when this was written: 536, of which the guard makes 112 in arguments and result, and 324
 /// bytes.
 const MOST: usize = 590;
 const KEPT: usize = 512;
+/// A tenth more than was counted: 2,528 for a call of a run that has read something, with the engine's own.
+const READING: usize = 2780;
 
 /// Rules in three layers.
 const RULES: &[(&str, &str)] = &[
@@ -82,8 +87,39 @@ async fn calls(gate: &Gate, from: usize) {
     }
 }
 
+/// Calls whose answers others may have written, each with a text of its own.
+async fn reads(gate: &Gate, run: &Arc<Run>, from: usize) {
+    for n in from..from + CALLS {
+        let text = format!(
+            "note {n}: the {n}th delivery for the workshop arrives on Tuesday, call {n}4417"
+        );
+        let args = format!(r#"{{"n":{n},"text":"{text}"}}"#);
+        gate.call_tool(run, REPEATS, &args).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_of_a_run_that_has_read_much_allocates_no_more_often_than_one_of_a_run_that_read_little()
+ {
+    let _turn = TURN.lock().await;
+    let dir = tempfile::tempdir().unwrap();
+    let gate = gate(dir.path(), &engine(dir.path())).await;
+    let run = gate.run().await;
+    let mut counts = Vec::new();
+    for round in 0..4 {
+        let region = Region::new(COUNTING);
+        reads(&gate, &run, round * CALLS).await;
+        counts.push(counted(&region.change(), CALLS).0);
+    }
+    gate.end().await;
+    println!("one call: {counts:?} allocations");
+    assert!(counts[3] <= counts[1] + counts[1] / 20, "{counts:?}");
+    assert!(counts[3] <= READING, "{counts:?}, at most {READING}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_allocates_no_more_often_than_it_did() {
+    let _turn = TURN.lock().await;
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path());
     let gate = gate(dir.path(), &engine).await;

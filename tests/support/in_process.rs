@@ -29,6 +29,7 @@ use wicketgate_record::domain::effect::Effect;
 use wicketgate_record::domain::facts::ToolFacts;
 use wicketgate_record::domain::id::ToolName;
 use wicketgate_record::domain::outcome::{AnswerContent, Unmasked};
+use wicketgate_record::domain::taint::{ToolRoles, Trust};
 use wicketgate_record::domain::tier::{Face, Tier};
 
 use crate::inside;
@@ -54,8 +55,25 @@ impl ToolExecutor for Counts {
     }
 }
 
+/// Answers with its arguments.
+struct Repeats;
+
+#[async_trait]
+impl ToolExecutor for Repeats {
+    fn prepare(&self, _: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
+        Ok((Effect::None, Box::new(())))
+    }
+
+    async fn execute(&self, permit: &Permit) -> Unmasked {
+        let result = AnswerContent::Text(permit.call().canonical().to_vec());
+        Unmasked::Completed { result, status: "ok".into() }
+    }
+}
+
 /// Of each tier but the last one tool; that of T0 only reads.
 const TOOLS: [(&str, Tier); 3] = [("t0", Tier::T0), ("t", Tier::T1), ("t2", Tier::T2)];
+/// The tool whose answers are its arguments, which others may have written.
+pub const REPEATS: &str = "repeats";
 
 fn toolbox(count: &Arc<AtomicU64>, dedupe: Option<Duration>) -> Toolbox {
     let tool = |(name, tier)| {
@@ -63,7 +81,11 @@ fn toolbox(count: &Arc<AtomicU64>, dedupe: Option<Duration>) -> Toolbox {
         let facts = ToolFacts { dedupe, ..ToolFacts::clone(&tool.facts) };
         Tool { facts: Arc::new(facts), ..tool }
     };
-    Toolbox::of(TOOLS.map(tool).into(), Scrub::default())
+    let repeats = inside::tool(REPEATS, Tier::T1, Arc::new(Repeats));
+    let roles = ToolRoles { trust: Trust::Untrusted, ..ToolRoles::NONE };
+    let facts = ToolFacts { roles, ..ToolFacts::clone(&repeats.facts) };
+    let repeats = Tool { facts: Arc::new(facts), ..repeats };
+    Toolbox::of(TOOLS.map(tool).into_iter().chain([repeats]).collect(), Scrub::default())
 }
 
 /// A pool of requests per day for everybody.
@@ -131,8 +153,9 @@ impl Gate {
     /// The run of a thread of work.
     pub async fn run_of(&self, thread: &Thread) -> Arc<Run> {
         let auth = CallerAuth { method: "uds".into(), ..CallerAuth::default() };
-        let granted = TOOLS.map(|(name, _)| Grant::of(ToolName::parse(name).unwrap()));
-        let caller = Caller { manifest: Arc::new(inside::manifest(granted.into())), auth };
+        let names = TOOLS.iter().map(|(name, _)| *name).chain([REPEATS]);
+        let granted = names.map(|name| Grant::of(ToolName::parse(name).unwrap())).collect();
+        let caller = Caller { manifest: Arc::new(inside::manifest(granted)), auth };
         self.road.implicit_run(Face::Mcp, &caller, thread, Opening::default()).await.unwrap()
     }
 

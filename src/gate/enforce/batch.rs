@@ -23,7 +23,7 @@ impl Road {
             return Some(finished);
         }
         let brings = !finished.observed().labels.is_empty();
-        let order = if brings { self.runs.of_callers.try_answering() } else { None };
+        let order = if brings { self.runs.taint.try_answering() } else { None };
         if brings && order.is_none() {
             return Some(finished);
         }

@@ -2,15 +2,14 @@
 
 use super::delegate::Proof;
 use super::opening::{Handle, Opening};
-use super::taint::at_opening;
 use crate::domain::json::Json;
 use crate::domain::time::Timestamp;
 use crate::identity::Caller;
 use crate::identity::manifest::Mode;
 use crate::policy::input::AgentFacts;
+use crate::record::call::TaintLabel;
 use crate::record::run::{Delegate, Delegator, Replay, RunOpened, Setting};
 use crate::record::{List, TaggedDigest, Text, True};
-use crate::taint::Taint;
 use crate::telemetry::trace;
 
 /// The runs above, in the form of `run.opened`; `None` if there are none.
@@ -38,7 +37,7 @@ impl Opens<'_> {
     pub(super) fn entry(
         &self,
         (replay, seed): (Option<Replay>, Option<Text>),
-        taint: &Taint,
+        taint: Option<List<TaintLabel, 4, 1>>,
     ) -> RunOpened {
         let Self { caller, opening, agent, handle, .. } = self;
         let manifest = &caller.manifest;
@@ -64,7 +63,7 @@ impl Opens<'_> {
             parent: agent.delegation.last().map(|parent| parent.run),
             replay,
             seed,
-            taint: at_opening(taint),
+            taint,
             thread,
             token_hash: Some(handle.hash().hex().into()),
             traceparent: trace.map(Text::from),

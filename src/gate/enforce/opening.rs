@@ -38,7 +38,7 @@ use crate::record::debug_by;
 use crate::record::decided::clip;
 use crate::record::run::{Implicit, RunName};
 use crate::record::{Draft, Role};
-use crate::taint::Taint;
+use crate::taint::{ReadingCopy, Taint};
 
 /// What an agent claims when it opens a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -227,13 +227,13 @@ impl Road {
         let mode = mode_of(&opening, manifest, parent.as_deref());
         let agent = agent_facts(manifest, binding, parent.as_deref());
         let proof = below.as_ref().map(|below| below.proof);
-        let mut taint = self.taint_at_opening((&opener.name, &caller.auth), parent.as_deref());
-        if let Some(prefix) = keeping.fork_prefix() {
-            taint.add(&Taint::labelled(prefix.labels()));
-        }
+        let recorded = keeping.fork_prefix().map(|prefix| ReadingCopy::labelled(prefix.labels()));
+        let of_caller = (opener.name.as_str(), &caller.auth);
+        let known = Self::inherited(parent.as_deref(), recorded.as_ref());
+        let labels = self.labels_at_opening(of_caller, &known);
         let opens =
             Opens { caller, opening: &opening, agent: &agent, mode, handle, proof, expires };
-        let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now), &taint)) };
+        let draft = Draft { run: Some(id), ..Draft::of(opens.entry(keeping.facts(now), labels)) };
         if opening.incognito {
             self.ledger.keep_nothing_of(id);
         }
@@ -268,7 +268,7 @@ impl Road {
             token: handle.token(&id),
             ordered: self.settings.bounds.ordered.contains(&manifest.name),
             thread: handle.thread(),
-            taint: Mutex::new(taint),
+            taint: Mutex::new(Taint::knowing(known)),
             models: RunModels::default(),
             state: Mutex::new(self.fresh_state(caller, place)),
             released: AtomicU64::new(0),
@@ -306,8 +306,9 @@ impl Road {
 
     /// Makes a recorded run available to requests and starts watching it.
     fn put_in_force(self: &Arc<Self>, run: &Arc<Run>, below: Option<ChildPosition>) {
+        // WHY first: an order about the run must find what it shares.
+        self.share_new_taint(run);
         self.runs.insert(run);
-        self.catch_up_on_taint(run);
         if let Some(below) = below {
             below.slot.settle(run);
         }

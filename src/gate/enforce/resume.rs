@@ -21,7 +21,7 @@ use crate::domain::call::CallerAuth;
 use crate::domain::digest::Digest;
 use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
-use crate::domain::taint::{LabelOrigin, ToolRoles};
+use crate::domain::taint::{Label, LabelOrigin, ToolRoles};
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
 use crate::identity::manifest::{Manifest, Mode};
@@ -30,7 +30,7 @@ use crate::limits::{BudgetShare, Usage};
 use crate::record::Kind;
 use crate::record::calls::Phase;
 use crate::record::run::{Delegate, Implicit, ReplayMode, RunOpened, Setting};
-use crate::taint::Taint;
+use crate::taint::{ReadingCopy, Taint};
 use crate::tool::Toolbox;
 
 use super::opening::{agent_facts, grants, token_of};
@@ -103,8 +103,7 @@ impl Road {
                     if run.incognito {
                         self.ledger.keep_nothing_of(run.id);
                     }
-                    let taint = run.taint.lock().clone();
-                    run.above().for_each(|above| above.taint.lock().add(&taint));
+                    self.share_taint(&run);
                     self.runs.insert(&run);
                     taken.insert(run.id, Arc::clone(&run));
                     if let Some(parent) = parent {
@@ -133,14 +132,14 @@ impl Road {
         let over = self.clock.now().millis().saturating_sub(sealed_at.millis());
         let over = Duration::from_millis(u64::try_from(over).unwrap_or_default());
         let left = self.settings.taint.linger.saturating_sub(over);
-        self.linger_so_long((agent, auth), &Taint::recovered(reading.labels(), 0), left);
+        self.linger_so_long((agent, auth), &ReadingCopy::recovered(reading.labels()), left);
     }
 
     /// Keeps the labels of a recovered run for its caller, in case no client can continue it.
     fn linger_after(&self, found: &RecoveredRun, toolbox: &Toolbox) {
-        let taint = recovered_taint(found, toolbox);
+        let read = ReadingCopy::recovered(recovered_labels(found, toolbox));
         for (agent, auth) in callers(found) {
-            self.linger_for((&agent, &auth), &taint);
+            self.linger_so_long((&agent, &auth), &read, self.settings.taint.linger);
         }
     }
 
@@ -167,7 +166,8 @@ impl Road {
             .fold(BudgetShare::default(), BudgetShare::plus);
         let granted = past.denied.iter().filter(|(tool, _)| run.granted(tool).is_some());
         let granted: BTreeMap<_, _> = granted.map(|(tool, times)| (tool.clone(), *times)).collect();
-        *run.taint.get_mut() = recovered_taint(found, toolbox);
+        let labels = recovered_labels(found, toolbox);
+        *run.taint.get_mut() = Taint::recovered(labels, past.cleared);
         let state = run.state.get_mut();
         state.place = Some(self.runs.places.keep(&run.opener.name));
         let held = found.held().filter_map(|(call, _)| past.held.get_key_value(call));
@@ -209,11 +209,11 @@ impl Road {
     }
 }
 
-/// What a recovered run has read.
-fn recovered_taint(found: &RecoveredRun, toolbox: &Toolbox) -> Taint {
+/// The labels of what a recovered run has read.
+fn recovered_labels(found: &RecoveredRun, toolbox: &Toolbox) -> BTreeMap<Label, LabelOrigin> {
     let mut reading = found.past.reading.clone();
     reading.add(&lost(found, toolbox));
-    Taint::recovered(reading.labels(), found.past.cleared)
+    reading.labels()
 }
 
 /// What the answers of calls whose end was lost may have brought: they may have been released.

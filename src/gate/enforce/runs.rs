@@ -11,7 +11,7 @@ use super::conversations::RunConversations;
 use super::implicit::Threads;
 use super::large::Large;
 use super::run::Run;
-use super::taint::{LingeringTaint, RunsOfCallers};
+use super::taint::TaintOfCallers;
 use crate::clock::random32;
 use crate::domain::call::{CallerAuth, ToolCall};
 use crate::domain::code::Code;
@@ -48,8 +48,7 @@ pub(super) struct Runs {
     pub large: Large,
     /// Marks what runs read, under a key of this process.
     pub marker: Marker,
-    pub lingering: LingeringTaint,
-    pub of_callers: RunsOfCallers,
+    pub taint: TaintOfCallers,
     /// Salts the fingerprints of arguments, so that they cannot be guessed outside this process.
     salt: Salt,
 }
@@ -96,8 +95,7 @@ impl Runs {
             model_slots: Shares::new(settings.model_streams_max),
             large: Large::default(),
             marker: Marker::new(&salt),
-            lingering: LingeringTaint::default(),
-            of_callers: RunsOfCallers::default(),
+            taint: TaintOfCallers::default(),
             salt,
         }
     }
@@ -124,7 +122,6 @@ impl Runs {
 
     pub fn insert(&self, run: &Arc<Run>) {
         self.by_token.write().insert(run.token, Arc::clone(run));
-        self.of_callers.opened(run);
         if let Some(thread) = run.thread {
             self.by_thread.write().insert(thread, Arc::clone(run));
         }
@@ -186,7 +183,6 @@ impl Runs {
     /// Keeps a sealed run known, and drops the oldest sealed run beyond the limit.
     pub fn sealed(&self, run: &Run) {
         run.state.lock().place = None;
-        self.of_callers.sealed(run);
         // It says nothing to a model any more.
         *run.models.conversations.lock() = RunConversations::default();
         if let Some(thread) = run.thread {

@@ -2,7 +2,7 @@
 //! and what lingers of a run that is over.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use crate::domain::effect::ToolKind;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::outcome::Outcome;
-use crate::domain::taint::Label;
+use crate::domain::taint::{Label, LabelOrigin};
 use crate::judge::Prepared;
 use crate::ledger;
 use crate::ledger::drafts::DraftWithPayloads;
@@ -27,7 +27,7 @@ use crate::policy::flow::{FlowFloor, TaintFacts};
 use crate::record::call::TaintLabel;
 use crate::record::run::TaintCleared;
 use crate::record::{Draft, List};
-use crate::taint::Taint;
+use crate::taint::{Reading, ReadingCopy, SharedReading};
 
 /// How long an order waits until the answers before it are recorded. WHY bounded: answers that come behind
 /// it wait too.
@@ -49,36 +49,56 @@ impl Default for FlowSettings {
     }
 }
 
-/// What lingers of sealed runs, by caller, and until when (monotonic).
+/// What the runs of one caller have read. WHY: opening another run is free, so what one of them reads counts for
+/// all.
 #[derive(Debug, Default)]
-pub(super) struct LingeringTaint(Mutex<BTreeMap<CallerKey, (Taint, Duration)>>);
+struct CallerTaint {
+    /// What any of them has read. It lingers after the last one.
+    shared: SharedReading,
+    /// Open runs that know all of it.
+    sharing: usize,
+    /// Open runs whose labels an order cleared: each knows only what was read since.
+    apart: BTreeMap<RunId, SharedReading>,
+    /// Other callers with a run above one of its open runs, and above how many of them.
+    above: BTreeMap<CallerKey, usize>,
+    /// How long it lingers once none is open (monotonic).
+    until: Duration,
+}
 
-impl LingeringTaint {
-    fn add(&self, caller: CallerKey, taint: &Taint, now: Duration, until: Duration) {
-        if taint.labels().is_empty() || until <= now {
+impl CallerTaint {
+    fn readings(&self) -> impl Iterator<Item = &SharedReading> {
+        std::iter::once(&self.shared).chain(self.apart.values())
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        self.sharing == 0 && self.apart.is_empty() && self.until <= now
+    }
+
+    /// Puts a run apart that knows no more than this.
+    fn set_apart(&mut self, run: RunId, reading: &SharedReading) {
+        self.apart.insert(run, Arc::clone(reading));
+    }
+
+    /// The same for a run that shared what the others know, or was apart before.
+    fn cleared(&mut self, run: RunId, reading: &SharedReading) {
+        if self.apart.insert(run, Arc::clone(reading)).is_some() {
             return;
         }
-        let mut all = self.0.lock();
-        all.retain(|_, (_, until)| *until > now);
-        let (known, end) = all.entry(caller).or_default();
-        known.add(taint);
-        *end = until.max(*end);
-    }
-
-    fn of(&self, caller: &CallerKey, now: Duration) -> Option<Taint> {
-        let all = self.0.lock();
-        all.get(caller).filter(|(_, until)| *until > now).map(|(taint, _)| taint.clone())
-    }
-
-    fn forget(&self, caller: &CallerKey) {
-        self.0.lock().remove(caller);
+        self.sharing = self.sharing.saturating_sub(1);
+        if self.sharing == 0 {
+            // What the cleared runs know is all that is left.
+            let left: Vec<ReadingCopy> = self.apart.values().map(|one| one.lock().copy()).collect();
+            let mut shared = Reading::default();
+            left.iter().for_each(|one| shared.add(one));
+            self.shared = Arc::new(Mutex::new(shared));
+        }
     }
 }
 
-/// The open runs of each caller. WHY: opening another run is free, so what one of them reads counts for all.
+/// What the runs of each caller have read.
 #[derive(Debug, Default)]
-pub(super) struct RunsOfCallers {
-    open: Mutex<BTreeMap<CallerKey, Vec<Weak<Run>>>>,
+pub(super) struct TaintOfCallers {
+    callers: Mutex<BTreeMap<CallerKey, CallerTaint>>,
     /// Taken to read while an answer brings labels and until its entry is recorded, to write while an
     /// order clears them: in memory the two follow each other as in the ledger. An answer without labels
     /// does not wait for it.
@@ -89,25 +109,88 @@ fn caller(run: &Run) -> CallerKey {
     key(&run.opener.name, &run.auth)
 }
 
-impl RunsOfCallers {
-    /// Adds a run that was opened.
-    pub fn opened(&self, run: &Arc<Run>) {
-        self.open.lock().entry(caller(run)).or_default().push(Arc::downgrade(run));
+/// The callers of the runs above, each once, without the run's own.
+fn callers_above(run: &Run) -> BTreeSet<CallerKey> {
+    let own = caller(run);
+    run.above().map(caller).filter(|above| *above != own).collect()
+}
+
+impl TaintOfCallers {
+    /// Does this with what the runs of the caller have read, and forgets what lingers no longer.
+    fn with<T>(
+        &self,
+        caller: CallerKey,
+        now: Duration,
+        what: impl FnOnce(&mut CallerTaint) -> T,
+    ) -> T {
+        let mut callers = self.callers.lock();
+        callers.retain(|_, one| !one.is_over(now));
+        what(callers.entry(caller).or_default())
     }
 
-    /// Forgets a run that was sealed.
-    pub fn sealed(&self, run: &Run) {
-        let (mut open, caller) = (self.open.lock(), caller(run));
-        let Some(runs) = open.get_mut(&caller) else { return };
-        runs.retain(|one| one.upgrade().is_some_and(|one| one.id != run.id));
-        if runs.is_empty() {
-            open.remove(&caller);
+    /// The labels of a run that is being opened. They linger until it is: it must know what its entry says.
+    fn labels(
+        &self,
+        caller: &CallerKey,
+        now: Duration,
+        until: Duration,
+    ) -> BTreeMap<Label, LabelOrigin> {
+        let mut callers = self.callers.lock();
+        let Some(known) = callers.get_mut(caller).filter(|one| !one.is_over(now)) else {
+            return BTreeMap::new();
+        };
+        known.until = known.until.max(until);
+        known.shared.lock().labels().clone()
+    }
+
+    /// Adds what a run has read to what the others have, and lets it know that; unless an order had cleared its
+    /// labels.
+    fn opened(&self, run: &Run, now: Duration) {
+        let above = callers_above(run);
+        let mut taint = run.taint.lock();
+        let read = taint.reading().lock().copy();
+        self.with(caller(run), now, |known| {
+            for above in above {
+                let below = known.above.entry(above).or_default();
+                *below = below.saturating_add(1);
+            }
+            known.shared.lock().add(&read);
+            if taint.cleared() > 0 {
+                known.set_apart(run.id, taint.reading());
+            } else {
+                known.sharing = known.sharing.saturating_add(1);
+                taint.share(&known.shared);
+            }
+        });
+    }
+
+    /// Forgets a run that was sealed. What it has read lingers until then.
+    fn sealed(&self, run: &Run, now: Duration, until: Duration) {
+        let above = callers_above(run);
+        self.with(caller(run), now, |known| {
+            known.until = known.until.max(until);
+            if known.apart.remove(&run.id).is_none() {
+                known.sharing = known.sharing.saturating_sub(1);
+            }
+            known.above.retain(|caller, below| {
+                *below = below.saturating_sub(usize::from(above.contains(caller)));
+                *below > 0
+            });
+        });
+    }
+
+    /// What the runs of these callers have read, and of those above them, however they are connected.
+    fn reached(&self, from: impl IntoIterator<Item = CallerKey>, all: &mut Vec<SharedReading>) {
+        let known = self.callers.lock();
+        let (mut left, mut done): (Vec<_>, BTreeSet<_>) = (Vec::from_iter(from), BTreeSet::new());
+        while let Some(caller) = left.pop() {
+            let Some(one) = known.get(&caller).filter(|_| !done.contains(&caller)) else {
+                continue;
+            };
+            all.extend(one.readings().cloned());
+            left.extend(one.above.keys().cloned());
+            done.insert(caller);
         }
-    }
-
-    fn of(&self, caller: &CallerKey) -> Vec<Arc<Run>> {
-        let open = self.open.lock();
-        open.get(caller).into_iter().flatten().filter_map(Weak::upgrade).collect()
     }
 
     /// Holds back orders that clear labels, while an answer brings some and until it is recorded; `None` if such an
@@ -134,7 +217,7 @@ impl Road {
         // What a run has read goes to its model, which is part of the agent.
         if prepared.tool().is_none_or(|tool| is_model(&tool.kind)) {
             return TaintFacts {
-                labels: run.taint.lock().labels().clone(),
+                labels: run.taint.lock().reading().lock().labels().clone(),
                 floor,
                 ..TaintFacts::default()
             };
@@ -142,7 +225,7 @@ impl Road {
         let call = prepared.call();
         {
             let mut taint = run.taint.lock();
-            if taint.labels().is_empty() {
+            if taint.reading().lock().labels().is_empty() {
                 taint.keep(call.canonical());
                 return TaintFacts { floor, ..TaintFacts::default() };
             }
@@ -175,7 +258,7 @@ impl Road {
         if finished.observed().labels.is_empty() {
             return self.ledger.settle(finished).await;
         }
-        let _order = self.runs.of_callers.order.read().await;
+        let _order = self.runs.taint.order.read().await;
         self.brought(run, &finished);
         self.ledger.settle(finished).await
     }
@@ -191,81 +274,97 @@ impl Road {
     }
 
     fn bring(&self, run: &Run, place: (RunId, CallId), labels: &[Label], answer: &[u8]) {
-        let own = run.taint.lock().own_words(&self.runs.marker);
-        let source = self.runs.marker.source(place, labels, (answer, &own));
-        let (mut learnt, mut callers, mut others) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-        let mut give = |run: &Run, others: &mut Vec<Arc<Run>>| {
-            for reader in std::iter::once(run).chain(run.above()) {
-                if learnt.insert(reader.id) {
-                    reader.taint.lock().bring(&source);
-                    let caller = caller(reader);
-                    if !callers.contains(&caller) {
-                        others.extend(self.open_of(&caller));
-                        callers.insert(caller);
-                    }
-                }
-            }
-        };
-        give(run, &mut others);
-        // Each caller and each run once, however they are connected.
-        while let Some(other) = others.pop() {
-            give(&other, &mut others);
+        let source = self.runs.marker.source(place, labels, answer);
+        let source = run.taint.lock().unsaid(&self.runs.marker, source);
+        for reading in self.readers(run) {
+            reading.lock().bring(&source);
         }
     }
 
-    fn open_of(&self, caller: &CallerKey) -> Vec<Arc<Run>> {
-        match self.settings.taint.linger.is_zero() {
-            true => Vec::new(),
-            false => self.runs.of_callers.of(caller),
+    /// What those have read who learn of an answer to this run, each once.
+    fn readers(&self, run: &Run) -> Vec<SharedReading> {
+        let runs = || std::iter::once(run).chain(run.above());
+        let mut all: Vec<_> = runs().map(|one| Arc::clone(one.taint.lock().reading())).collect();
+        if !self.settings.taint.linger.is_zero() {
+            self.runs.taint.reached(runs().map(caller), &mut all);
         }
+        all.sort_by_key(Arc::as_ptr);
+        all.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        all
     }
 
-    /// The taint that a new run of this caller begins with.
-    pub(super) fn taint_at_opening(
+    /// What a new run knows of its parent's reading and of `recorded`, the labels of what it is a fork of.
+    pub(super) fn inherited(parent: Option<&Run>, recorded: Option<&ReadingCopy>) -> Reading {
+        let of_parent = parent.map(|run| run.taint.lock().reading().lock().copy());
+        let mut reading = Reading::default();
+        of_parent.iter().chain(recorded).for_each(|one| reading.add(one));
+        reading
+    }
+
+    /// The labels of a new run of this caller that has inherited this, in the form of `run.opened`; `None` if there
+    /// are none.
+    pub(super) fn labels_at_opening(
         &self,
         (agent, auth): (&str, &CallerAuth),
-        parent: Option<&Run>,
-    ) -> Taint {
-        let caller = key(agent, auth);
-        let lingers = self.runs.lingering.of(&caller, self.clock.monotonic());
-        let open = self.open_of(&caller);
-        let runs = parent.into_iter().chain(open.iter().map(AsRef::as_ref));
-        let read: Vec<Taint> = runs.filter_map(|run| run.taint.lock().shared()).collect();
-        // The newest last: the oldest marks are forgotten first.
-        Taint::inherited(lingers.iter().chain(&read))
+        inherited: &Reading,
+    ) -> Option<List<TaintLabel, 4, 1>> {
+        let now = self.clock.monotonic();
+        let until = now.saturating_add(self.settings.taint.linger);
+        let mut labels = self.runs.taint.labels(&key(agent, auth), now, until);
+        for (label, origin) in inherited.labels() {
+            labels.entry(*label).or_insert_with(|| origin.clone());
+        }
+        List::some(labels.into_iter().map(|(label, origin)| {
+            let LabelOrigin { run, call } = origin;
+            TaintLabel { call, label, run: Some(run) }
+        }))
     }
 
-    /// Adds to a run that others know of now what its caller's runs had read by then: an answer that came
-    /// while the opening was recorded did not find it.
-    pub(super) fn catch_up_on_taint(&self, run: &Run) {
-        let caller = (run.opener.name.as_str(), &run.auth);
-        let read = self.taint_at_opening(caller, run.parent.as_deref());
-        run.taint.lock().add(&read);
-        let taint = run.taint.lock().clone();
-        run.above().for_each(|above| above.taint.lock().add(&taint));
+    /// Lets a run that others know of now share what its caller's runs read, and the runs above know what it
+    /// knows.
+    pub(super) fn share_taint(&self, run: &Run) {
+        if !self.settings.taint.linger.is_zero() {
+            self.runs.taint.opened(run, self.clock.monotonic());
+        }
+        if run.parent.is_none() {
+            return;
+        }
+        let known = run.taint.lock().reading().lock().copy();
+        self.readers(run).iter().for_each(|reading| reading.lock().add(&known));
     }
 
-    /// Keeps the taint of a run that is over for its caller's next runs.
+    /// The same for a new run: its parent may have read something while the opening was recorded.
+    pub(super) fn share_new_taint(&self, run: &Run) {
+        if let Some(parent) = &run.parent {
+            let read = parent.taint.lock().reading().lock().copy();
+            run.taint.lock().reading().lock().add(&read);
+        }
+        self.share_taint(run);
+    }
+
+    /// Keeps what a run that is over has read for its caller's next runs.
     pub(super) fn linger(&self, run: &Run) {
-        let taint = run.taint.lock().clone();
-        self.linger_for((&run.opener.name, &run.auth), &taint);
+        let (now, linger) = (self.clock.monotonic(), self.settings.taint.linger);
+        if !linger.is_zero() {
+            self.runs.taint.sealed(run, now, now.saturating_add(linger));
+        }
     }
 
-    /// The same for a run that no client can continue.
-    pub(super) fn linger_for(&self, caller: (&str, &CallerAuth), taint: &Taint) {
-        self.linger_so_long(caller, taint, self.settings.taint.linger);
-    }
-
-    /// The same for what is left of the time.
+    /// The same for what a run of an earlier process has read, for what is left of the time.
     pub(super) fn linger_so_long(
         &self,
         (agent, auth): (&str, &CallerAuth),
-        taint: &Taint,
+        read: &ReadingCopy,
         left: Duration,
     ) {
+        if read.labels().is_empty() || left.is_zero() {
+            return;
+        }
         let now = self.clock.monotonic();
-        let until = now.saturating_add(left);
-        self.runs.lingering.add(key(agent, auth), taint, now, until);
+        self.runs.taint.with(key(agent, auth), now, |known| {
+            known.shared.lock().add(read);
+            known.until = known.until.max(now.saturating_add(left));
+        });
     }
 
     /// Takes the labels of an open run away, and what lingers for its caller, once that is recorded. An
@@ -273,7 +372,7 @@ impl Road {
     pub(super) async fn clear_taint(&self, row: &Row, id: &RunId) -> Json {
         let known = |known: bool| ("known", Json::from(known));
         // WHY: an answer is recorded either before this order, or after it and brings its labels.
-        let order = self.runs.of_callers.order.write();
+        let order = self.runs.taint.order.write();
         let Ok(_order) = tokio::time::timeout(CLEAR_WITHIN, order).await else {
             let why = "answers of this gate are still being recorded: give the order again";
             return Json::object([("error", Json::from(why))]);
@@ -282,7 +381,8 @@ impl Road {
         if run.taint.lock().cleared() >= row.seq {
             return Json::object([known(true)]);
         }
-        let labels: Vec<Label> = run.taint.lock().labels().keys().copied().collect();
+        let labels: Vec<Label> =
+            run.taint.lock().reading().lock().labels().keys().copied().collect();
         let given = &row.given;
         let entry = TaintCleared {
             auth: given.auth.as_str().into(),
@@ -297,17 +397,14 @@ impl Road {
             return Json::object([("error", Json::from(error.to_string()))]);
         }
         tracing::warn!(run = %id, order = row.seq, by = %given.subject, "an operator cleared the labels of a run");
-        run.taint.lock().clear(row.seq);
-        self.runs.lingering.forget(&key(&run.opener.name, &run.auth));
+        let mut taint = run.taint.lock();
+        taint.clear(row.seq);
+        if !self.settings.taint.linger.is_zero() {
+            let now = self.clock.monotonic();
+            let apart = |known: &mut CallerTaint| known.cleared(run.id, taint.reading());
+            self.runs.taint.with(caller(&run), now, apart);
+        }
+        drop(taint);
         Json::object([known(true), ("labels", Json::of(&labels))])
     }
-}
-
-/// The labels that a run begins with, in the form of `run.opened`; `None` if there are none.
-pub(super) fn at_opening(taint: &Taint) -> Option<List<TaintLabel, 4, 1>> {
-    List::some(taint.labels().iter().map(|(label, origin)| TaintLabel {
-        call: origin.call.clone(),
-        label: *label,
-        run: Some(origin.run),
-    }))
 }

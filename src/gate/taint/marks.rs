@@ -111,7 +111,6 @@ fn winnowed(hashes: &[u64], window: usize) -> impl Iterator<Item = u64> {
 }
 
 /// A text with the place of each byte in the original.
-#[derive(Default)]
 struct FoldedText {
     bytes: Vec<u8>,
     at: Vec<usize>,
@@ -119,7 +118,9 @@ struct FoldedText {
 
 impl FoldedText {
     fn of(text: &str) -> Self {
-        let mut folded = Self::default();
+        // The fold makes few texts longer.
+        let (bytes, at) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len()));
+        let mut folded = Self { bytes, at };
         for (at, c) in text.char_indices() {
             if c.is_ascii() {
                 folded.push(at, c);
@@ -136,6 +137,10 @@ impl FoldedText {
                 self.byte(at, b' ');
             }
             return;
+        }
+        if c.is_ascii() {
+            let [.., byte] = u32::from(c.to_ascii_lowercase()).to_be_bytes();
+            return self.byte(at, byte);
         }
         let mut buffer = [0; 4];
         for lower in c.to_lowercase() {
@@ -167,7 +172,8 @@ fn shingles(key: MarkKey, text: &str) -> Vec<Mark> {
     }
     let folded = FoldedText::of(text);
     let gone = (0..SHINGLE).fold(1_u64, |power, _| power.wrapping_mul(key.base));
-    let (mut hash, mut all) = (0_u64, Vec::new());
+    let marks = folded.bytes.len().saturating_sub(SHINGLE.saturating_sub(1));
+    let (mut hash, mut all) = (0_u64, Vec::with_capacity(marks));
     for (i, byte) in folded.bytes.iter().enumerate() {
         hash = key.step(hash, *byte);
         let Some(start) = i.saturating_add(1).checked_sub(SHINGLE) else { continue };

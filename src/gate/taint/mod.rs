@@ -4,13 +4,17 @@
 //! copied passage is found again, are in memory only. They find copies and no paraphrases.
 
 mod marks;
+mod own;
 mod private;
+mod reading;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use marks::{Mark, MarkKey};
-use zeroize::Zeroizing;
+use own::{OwnMarks, UnmarkedCalls};
+use parking_lot::Mutex;
+pub use reading::{Reading, ReadingCopy, SharedReading};
 
 use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
@@ -20,7 +24,6 @@ use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
 use crate::domain::taint::{Label, LabelOrigin, TaintSpan};
 use crate::policy::flow::{FlowFloor, TaintFacts};
-use crate::record::debug_by;
 
 /// The labels whose content is looked for in later calls.
 const COMPARED: [Label; 2] = [Label::Untrusted, Label::Private];
@@ -28,14 +31,10 @@ const COMPARED: [Label; 2] = [Label::Untrusted, Label::Private];
 const MARKS_MAX: usize = 4096;
 /// Marks that it keeps of one answer.
 const ANSWER_MARKS: usize = 2048;
-/// Marks of what the agent said itself.
-const OWN_MARKS: usize = 4096;
 /// Bytes of arguments of which the agent's own words are kept.
 const OWN_BYTES: usize = 64 << 10;
-/// Bytes that a kept call takes beside its arguments.
-const CALL_BYTES: usize = 64;
-/// Marks of a call that are looked up one by one, without a table of all that was read.
-const LOOKED_UP: usize = 1024;
+/// Marks of a call that are looked up at a time: other runs of the caller wait meanwhile.
+const LOOKED_UP: usize = 4096;
 /// Passages that are found in one call.
 const SPANS_MAX: usize = 64;
 
@@ -54,42 +53,16 @@ pub struct TaintSource {
 }
 
 /// The taint of one run.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Taint {
-    labels: BTreeMap<Label, LabelOrigin>,
-    /// The oldest first.
-    sources: VecDeque<Arc<TaintSource>>,
-    /// Marks of all of them.
-    marks: usize,
-    /// Marks of what the agent said before it could have read it.
-    own: BTreeSet<u64>,
+    /// What it has read, with the other runs that know it.
+    reading: SharedReading,
+    /// What the agent said before it could have read it.
+    own: OwnMarks,
     /// What it said before it had read anything, the newest last: marks are made once they are needed.
     unread: UnmarkedCalls,
-    /// Labels were recovered, and what brought them is not known any more.
-    unknown: bool,
     /// The newest order that took labels away.
     cleared: u64,
-}
-
-/// Arguments of calls without their marks.
-#[derive(Clone, Default)]
-struct UnmarkedCalls(VecDeque<Zeroizing<Vec<u8>>>);
-
-debug_by!(UnmarkedCalls);
-
-impl UnmarkedCalls {
-    /// Keeps these, and of the others as many as a run has marks of.
-    fn push(&mut self, args: &[u8]) {
-        self.0.push_back(Zeroizing::new(args.to_vec()));
-        let mut left = OWN_BYTES;
-        let kept = self.0.iter().rev().take_while(|args| {
-            let rest = left.checked_sub(args.len().saturating_add(CALL_BYTES));
-            left = rest.unwrap_or_default();
-            rest.is_some()
-        });
-        let kept = kept.count();
-        self.0.drain(..self.0.len().saturating_sub(kept));
-    }
 }
 
 /// The texts of a call, each with its marks.
@@ -184,14 +157,14 @@ impl Marker {
         }
     }
 
-    /// What an answer of a call brings: its labels, and marks of what is not among the agent's own words.
+    /// What an answer of a call brings: its labels, and marks of what it holds.
     #[must_use]
     pub fn source(
         &self,
         (run, call): (RunId, CallId),
         labels: &[Label],
-        (answer, own): (&[u8], &BTreeSet<u64>),
-    ) -> Arc<TaintSource> {
+        answer: &[u8],
+    ) -> TaintSource {
         let mut kept = Vec::new();
         let is_compared = labels.iter().any(|label| COMPARED.contains(label));
         let texts = if is_compared { texts(answer) } else { Vec::new() };
@@ -199,14 +172,12 @@ impl Marker {
         for text in &texts {
             // Each text gets its part of the marks, and small ones what they need.
             let part = ANSWER_MARKS.saturating_mul(text.len()) / all.max(1);
-            let of_text = marks::kept(self.key, text, part.max(64));
-            kept.extend(of_text.into_iter().filter(|mark| !own.contains(mark)));
+            kept.extend(marks::kept(self.key, text, part.max(64)));
         }
         kept.sort_unstable();
         kept.dedup();
-        kept.truncate(ANSWER_MARKS);
         let labels = labels.iter().copied().collect();
-        Arc::new(TaintSource { origin: LabelOrigin { run, call }, labels, marks: kept.into() })
+        TaintSource { origin: LabelOrigin { run, call }, labels, marks: kept.into() }
     }
 }
 
@@ -270,86 +241,29 @@ fn joined<'a>(values: impl Iterator<Item = &'a Json>) -> String {
 }
 
 impl Taint {
-    /// The taint that a new run begins with: that of the run above it, and what lingers of earlier
-    /// runs of its caller.
+    /// The taint of a run that knows this.
     #[must_use]
-    pub fn inherited<'a>(from: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut taint = Self::default();
-        from.into_iter().for_each(|other| taint.add(other));
-        taint.own.clear();
-        taint
-    }
-
-    /// These labels, before the answers that bring them.
-    #[must_use]
-    pub fn labelled(labels: BTreeMap<Label, LabelOrigin>) -> Self {
-        Self { labels, ..Self::default() }
+    pub fn knowing(reading: Reading) -> Self {
+        Self { reading: Arc::new(Mutex::new(reading)), ..Self::default() }
     }
 
     /// The taint of a run of an earlier process.
     #[must_use]
     pub fn recovered(labels: BTreeMap<Label, LabelOrigin>, cleared: u64) -> Self {
-        let unknown = !labels.is_empty();
-        Self { labels, unknown, cleared, ..Self::default() }
+        let mut reading = Reading::default();
+        reading.add(&ReadingCopy::recovered(labels));
+        Self { cleared, ..Self::knowing(reading) }
     }
 
-    /// What other runs of the caller have of it; `None`: nothing. The agent's own words stay with the run.
+    /// What the run has read.
     #[must_use]
-    pub fn shared(&self) -> Option<Self> {
-        let Self { labels, sources, marks, unknown, .. } = self;
-        let (labels, sources) = (!labels.is_empty()).then(|| (labels.clone(), sources.clone()))?;
-        Some(Self { labels, sources, marks: *marks, unknown: *unknown, ..Self::default() })
+    pub const fn reading(&self) -> &SharedReading {
+        &self.reading
     }
 
-    /// Adds the taint of another run.
-    pub fn add(&mut self, other: &Self) {
-        for (label, origin) in &other.labels {
-            self.labels.entry(*label).or_insert_with(|| origin.clone());
-        }
-        self.unknown |= other.unknown;
-        let known: BTreeSet<_> = self.sources.iter().map(Arc::as_ptr).collect();
-        let more = other.sources.iter().filter(|source| !known.contains(&Arc::as_ptr(source)));
-        let more: Vec<_> = more.cloned().collect();
-        let marks: usize = more.iter().map(|source| source.marks.len()).sum();
-        self.marks = self.marks.saturating_add(marks);
-        self.sources.extend(more);
-        self.forget_old();
-    }
-
-    /// Adds what an answer brought.
-    pub fn bring(&mut self, source: &Arc<TaintSource>) {
-        for label in &source.labels {
-            self.labels.entry(*label).or_insert_with(|| source.origin.clone());
-        }
-        let is_known = self.sources.iter().any(|known| known.origin == source.origin);
-        if !source.marks.is_empty() && !is_known {
-            self.marks = self.marks.saturating_add(source.marks.len());
-            self.sources.push_back(Arc::clone(source));
-            self.forget_old();
-        }
-    }
-
-    /// Keeps the newest marks of each label.
-    fn forget_old(&mut self) {
-        if self.marks <= MARKS_MAX {
-            return;
-        }
-        // WHY by label: what is untrusted must not push out what is private.
-        let mut kept: BTreeMap<Label, usize> = BTreeMap::new();
-        let mut stay = VecDeque::new();
-        while let Some(source) = self.sources.pop_back() {
-            let mut stays = false;
-            for label in &source.labels {
-                let all = kept.entry(*label).or_default();
-                *all = all.saturating_add(source.marks.len());
-                stays |= *all <= MARKS_MAX;
-            }
-            if stays {
-                stay.push_front(source);
-            }
-        }
-        self.marks = stay.iter().map(|source| source.marks.len()).sum();
-        self.sources = stay;
+    /// Lets the run know what others know, in place of what it knew.
+    pub fn share(&mut self, reading: &SharedReading) {
+        self.reading = Arc::clone(reading);
     }
 
     /// Notes what the agent says in a call, as far as it is no copy of what it read.
@@ -357,16 +271,11 @@ impl Taint {
         if args_bytes > OWN_BYTES {
             return;
         }
-        let read: BTreeSet<u64> =
-            self.sources.iter().flat_map(|source| source.marks.iter().copied()).collect();
-        self.say(call, |hash| !read.contains(&hash));
-    }
-
-    fn say(&mut self, call: &CallMarks, is_own: impl Fn(u64) -> bool) {
-        let said = call.texts.iter().flat_map(|text| &text.marks).map(|mark| mark.hash);
-        self.own.extend(said.filter(|hash| is_own(*hash)));
-        while self.own.len() > OWN_MARKS {
-            self.own.pop_first();
+        for marks in call.marks().collect::<Vec<_>>().chunks(LOOKED_UP) {
+            let reading = self.reading.lock();
+            let is_read =
+                |hash| COMPARED.iter().any(|label| reading.source(*label, hash).is_some());
+            self.own.extend(marks.iter().copied().filter(|hash| !is_read(*hash)));
         }
     }
 
@@ -377,23 +286,21 @@ impl Taint {
         }
     }
 
-    /// Marks of what the agent said itself.
-    pub fn own_words(&mut self, marker: &Marker) -> BTreeSet<u64> {
-        for args in std::mem::take(&mut self.unread).0 {
+    /// What an answer brings that the agent did not say itself.
+    pub fn unsaid(&mut self, marker: &Marker, source: TaintSource) -> Arc<TaintSource> {
+        for args in self.unread.take() {
             if let Ok(args) = Json::parse(&args, &Limits::FILE) {
-                self.say(&marker.of(&args), |_| true);
+                self.own.extend(marker.of(&args).marks());
             }
         }
-        self.own.clone()
+        let TaintSource { origin, labels, marks } = source;
+        let mut marks = marks.into_vec();
+        marks.retain(|mark| !self.own.has(*mark));
+        marks.truncate(ANSWER_MARKS);
+        Arc::new(TaintSource { origin, labels, marks: marks.into() })
     }
 
-    /// The labels, each with the first call that brought it.
-    #[must_use]
-    pub const fn labels(&self) -> &BTreeMap<Label, LabelOrigin> {
-        &self.labels
-    }
-
-    /// Takes everything away, by the order of this number.
+    /// Takes everything away, by the order of this number. Others keep what they know.
     pub fn clear(&mut self, order: u64) {
         *self = Self { cleared: order, ..Self::default() };
     }
@@ -407,64 +314,59 @@ impl Taint {
     /// What the run has read, and what of that is in this call.
     #[must_use]
     pub fn facts(&self, call: &CallMarks, floor: FlowFloor) -> TaintFacts {
+        let (labels, unknown) = {
+            let reading = self.reading.lock();
+            (reading.labels().clone(), reading.is_unknown())
+        };
         let mut spans = Vec::new();
-        if !self.labels.is_empty() {
+        if !labels.is_empty() {
             for label in COMPARED {
                 self.spans(label, call, &mut spans);
             }
         }
-        TaintFacts {
-            labels: self.labels.clone(),
-            spans,
-            unknown: self.unknown,
-            floor,
-            recorded: None,
-        }
+        TaintFacts { labels, spans, unknown, floor, recorded: None }
     }
 
     fn spans(&self, label: Label, call: &CallMarks, spans: &mut Vec<TaintSpan>) {
-        let of: Vec<&Arc<TaintSource>> =
-            self.sources.iter().filter(|source| source.labels.contains(&label)).collect();
-        // The first answer with a passage is the one that is named.
-        let in_turn = |hash: u64| {
-            let has = |source: &&&Arc<TaintSource>| source.marks.binary_search(&hash).is_ok();
-            of.iter().find(has).map(|source| &source.origin)
-        };
-        let marks: usize = call.texts.iter().map(|text| text.marks.len()).sum();
-        let mut known: BTreeMap<u64, &LabelOrigin> = BTreeMap::new();
-        if marks > LOOKED_UP {
-            for source in &of {
-                for mark in &source.marks {
-                    known.entry(*mark).or_insert(&source.origin);
-                }
-            }
-        }
-        let origin = |hash: u64| match marks > LOOKED_UP {
-            true => known.get(&hash).copied(),
-            false => in_turn(hash),
-        };
         let most = spans.len().saturating_add(SPANS_MAX);
         for text in &call.texts {
-            let mut hits: Vec<(&Mark, &LabelOrigin)> =
-                text.marks.iter().filter_map(|mark| Some((mark, origin(mark.hash)?))).collect();
+            let mut hits = self.hits(label, &text.marks);
             hits.sort_by_key(|(mark, _)| (mark.start, mark.end));
             let first = spans.len();
-            for (mark, origin) in hits {
+            for (mark, source) in hits {
                 let (start, end) = match text.has_places {
                     true => (number(mark.start), number(mark.end)),
                     false => (0, number(text.len)),
                 };
                 // Neighbours are one passage.
                 let same = spans.get_mut(first..).and_then(<[TaintSpan]>::last_mut);
-                if let Some(same) = same.filter(|last| start <= last.end && last.origin == *origin)
-                {
+                let is_same =
+                    |last: &&mut TaintSpan| start <= last.end && last.origin == source.origin;
+                if let Some(same) = same.filter(is_same) {
                     same.end = same.end.max(end);
                 } else if spans.len() < most {
-                    let (path, origin) = (text.path.clone(), origin.clone());
+                    let (path, origin) = (text.path.clone(), source.origin.clone());
                     spans.push(TaintSpan { path, start, end, label, origin });
                 }
             }
         }
+    }
+
+    /// The marks that an answer with this label had, each with that answer.
+    fn hits<'a>(&self, label: Label, marks: &'a [Mark]) -> Vec<(&'a Mark, Arc<TaintSource>)> {
+        let mut hits = Vec::new();
+        for some in marks.chunks(LOOKED_UP) {
+            let reading = self.reading.lock();
+            let of = |mark: &'a Mark| Some((mark, Arc::clone(reading.source(label, mark.hash)?)));
+            hits.extend(some.iter().filter_map(of));
+        }
+        hits
+    }
+}
+
+impl CallMarks {
+    fn marks(&self) -> impl Iterator<Item = u64> {
+        self.texts.iter().flat_map(|text| &text.marks).map(|mark| mark.hash)
     }
 }
 

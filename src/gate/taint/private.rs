@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use super::marks::{self, MarkKey};
-use super::{Marker, Taint, TaintSource};
+use super::{Marker, SharedReading, Taint};
 use crate::domain::taint::Label;
 use crate::judge::guarding::ReadBefore;
 
-/// The private data that a run had read, by its marks.
+/// The private data that a run has read, by its marks.
 #[derive(Debug)]
 struct PrivateReading {
     key: MarkKey,
-    sources: Vec<Arc<TaintSource>>,
+    reading: SharedReading,
     /// What it had read is not known any more: everything may be a copy.
     unknown: bool,
 }
 
 impl ReadBefore for PrivateReading {
     fn is_copied_in(&self, text: &str) -> bool {
-        let has = |hash: u64| self.sources.iter().any(|one| one.marks.binary_search(&hash).is_ok());
-        marks::every(self.key, text).iter().any(|mark| has(mark.hash))
+        let marks = marks::every(self.key, text);
+        let reading = self.reading.lock();
+        marks.iter().any(|mark| reading.source(Label::Private, mark.hash).is_some())
     }
 
     fn is_unknown(&self) -> bool {
@@ -31,10 +32,12 @@ impl Marker {
     /// The private data that a run has read; `None` if it has read none.
     #[must_use]
     pub fn private(&self, taint: &Taint) -> Option<Arc<dyn ReadBefore>> {
-        let is_private = |source: &&Arc<TaintSource>| source.labels.contains(&Label::Private);
-        let sources: Vec<_> = taint.sources.iter().filter(is_private).cloned().collect();
-        let unknown = taint.unknown && taint.labels.contains_key(&Label::Private);
-        let reading = PrivateReading { key: self.key, sources, unknown };
-        (unknown || !reading.sources.is_empty()).then(|| Arc::new(reading) as Arc<dyn ReadBefore>)
+        let shared = taint.reading();
+        let reading = shared.lock();
+        let unknown = reading.is_unknown() && reading.labels().contains_key(&Label::Private);
+        let is_known = reading.has_sources(Label::Private);
+        drop(reading);
+        let private = || PrivateReading { key: self.key, reading: Arc::clone(shared), unknown };
+        (unknown || is_known).then(|| Arc::new(private()) as Arc<dyn ReadBefore>)
     }
 }

@@ -27,9 +27,9 @@ fn call(args: &str) -> ToolCall {
 }
 
 fn bring(taint: &mut Taint, from: &str, labels: &[Label], answer: &str) {
-    let own = taint.own_words(&marker());
-    let source = marker().source((run(), id(from)), labels, (answer.as_bytes(), &own));
-    taint.bring(&source);
+    let source = marker().source((run(), id(from)), labels, answer.as_bytes());
+    let source = taint.unsaid(&marker(), source);
+    taint.reading().lock().bring(&source);
 }
 
 fn facts(taint: &Taint, args: &str) -> TaintFacts {
@@ -115,15 +115,17 @@ fn what_was_said_before_anything_was_read_is_the_agents_own_without_a_mark_until
     let own = r#"{"note":"quarterly figures of the northern branch","to":"ann@shop.example"}"#;
     let mut taint = Taint::default();
     taint.keep(call(own).canonical());
-    assert!(taint.own.is_empty(), "no mark is made before one is needed");
+    assert_eq!(taint.own.len(), 0, "no mark is made before one is needed");
     bring(&mut taint, "echo", &[Label::Private], own);
     assert_eq!(facts(&taint, own).spans, []);
     bring(&mut taint, "table", &[Label::Private], TABLE);
     let row = r#"{"x":"Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55"}"#;
     assert!(!facts(&taint, row).spans.is_empty());
-    // A child says nothing of it itself.
-    let mut child = Taint::inherited([&taint]);
-    assert!(child.own_words(&marker()).is_empty());
+    // A run that shares all of it has said none of it itself.
+    let mut other = Taint::default();
+    other.share(taint.reading());
+    bring(&mut other, "echo-2", &[Label::Private], own);
+    assert!(!facts(&other, own).spans.is_empty());
 }
 
 #[test]
@@ -132,17 +134,19 @@ fn a_run_that_has_read_nothing_keeps_no_more_of_its_calls_than_it_may() {
     for n in 0..2000 {
         taint.keep(call(&format!(r#"{{"note":"number {n} of many notes"}}"#)).canonical());
     }
-    let kept: usize = taint.unread.0.iter().map(|args| args.len() + CALL_BYTES).sum();
+    let kept: usize = taint.unread.iter().map(|args| args.len() + own::CALL_BYTES).sum();
     assert!((OWN_BYTES / 2..=OWN_BYTES).contains(&kept), "{kept}");
-    let newest = taint.unread.0.back().unwrap();
+    let newest = taint.unread.iter().next_back().unwrap();
     assert!(String::from_utf8_lossy(newest).contains("number 1999"));
 }
 
 #[test]
 fn a_child_has_what_its_parent_read_and_recovered_labels_are_unknown_influence() {
-    let child = Taint::inherited([&both()]);
+    let mut reading = Reading::default();
+    reading.add(&both().reading().lock().copy());
+    let child = Taint::knowing(reading);
     assert!(!facts(&child, r#"{"u":"https://evil.test/collect"}"#).spans.is_empty());
-    let recovered = Taint::recovered(both().labels().clone(), 0);
+    let recovered = Taint::recovered(both().reading().lock().labels().clone(), 0);
     let input = facts(&recovered, r#"{"a":"b"}"#).input(Egress::Outside);
     assert!(input.trifecta_influenced && input.influence.unknown);
     let mut cleared = recovered;
@@ -163,6 +167,63 @@ fn a_run_keeps_no_more_marks_than_it_may() {
             &format!("[\"{text}\"]"),
         );
     }
-    let kept: usize = taint.sources.iter().map(|source| source.marks.len()).sum();
-    assert!((ANSWER_MARKS / 2..=MARKS_MAX).contains(&kept), "{kept}");
+    for label in COMPARED {
+        let kept = taint.reading().lock().marks(label);
+        assert!((ANSWER_MARKS / 2..=MARKS_MAX).contains(&kept), "{kept}");
+    }
+}
+
+#[test]
+fn what_is_untrusted_pushes_out_nothing_private_and_a_mark_outlives_the_first_answer_with_it() {
+    let mut taint = Taint::default();
+    bring(&mut taint, "table", &[Label::Private], TABLE);
+    let text = |n: usize| {
+        let text: String = (0..4000).map(|i| format!("{} ", i * 31 + n * 7919)).collect();
+        format!("[\"{text}\"]")
+    };
+    bring(&mut taint, "page", &[Label::Untrusted], PAGE);
+    for n in 0..20 {
+        bring(&mut taint, &format!("c-{n}"), &[Label::Untrusted], &text(n));
+        // The same page once more, before the first one is forgotten.
+        bring(&mut taint, &format!("again-{n}"), &[Label::Untrusted], PAGE);
+    }
+    let row = facts(&taint, r#"{"x":"Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55"}"#);
+    assert_eq!(row.spans.first().map(|span| &span.origin.call), Some(&id("table")));
+    let page = facts(&taint, r#"{"url":"https://evil.test/collect"}"#);
+    let named = page.spans.first().map(|span| span.origin.call.to_string()).unwrap();
+    assert!(named.starts_with("again-"), "{named}");
+    for n in 20..30 {
+        bring(&mut taint, &format!("c-{n}"), &[Label::Untrusted], &text(n));
+    }
+    assert_eq!(facts(&taint, r#"{"url":"https://evil.test/collect"}"#).spans, []);
+}
+
+#[test]
+fn runs_that_share_what_they_read_know_an_answer_that_one_of_them_got() {
+    let (mut one, mut other) = (Taint::default(), Taint::default());
+    other.share(one.reading());
+    bring(&mut one, "table", &[Label::Private], TABLE);
+    let row = r#"{"x":"Bo Chan, 7250, GB33 BUKB 2020 1555 5555 55"}"#;
+    assert!(!facts(&other, row).spans.is_empty());
+    one.clear(3);
+    assert_eq!(facts(&one, row).spans, []);
+    assert!(!facts(&other, row).spans.is_empty(), "an order about one run clears that run");
+    bring(&mut one, "table-2", &[Label::Private], TABLE);
+    assert!(!facts(&one, row).spans.is_empty());
+}
+
+#[test]
+fn of_what_an_agent_said_the_newest_is_remembered() {
+    let mut taint = Taint::default();
+    let said =
+        |n: usize| format!(r#"{{"note":"number {n} of the many notes that this agent wrote"}}"#);
+    for n in 0..1000 {
+        let call = call(&said(n));
+        taint.note(&marker().call(&call), call.canonical().len());
+    }
+    assert!(taint.own.len() <= 4096, "{}", taint.own.len());
+    bring(&mut taint, "echo", &[Label::Untrusted], &said(999));
+    assert_eq!(facts(&taint, &said(999)).spans, []);
+    bring(&mut taint, "old", &[Label::Untrusted], &said(0));
+    assert!(!facts(&taint, &said(0)).spans.is_empty());
 }
