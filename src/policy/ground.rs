@@ -33,9 +33,14 @@ impl Grounds {
         Self(rules.collect())
     }
 
-    /// The first that is true of the engine's input. Asked only about a call that is allowed.
+    /// The first that is true of the engine's input. Asked only about a call that is allowed: the only one that
+    /// there is must be true.
     pub(super) fn first(&self, engine: &mut Engine) -> Option<&str> {
-        self.0.iter().find(|ground| ground.holds(engine)).map(|ground| ground.name.as_str())
+        let ground = match self.0.as_slice() {
+            [only] => Some(only),
+            several => several.iter().find(|ground| ground.holds(engine)),
+        };
+        ground.map(|ground| ground.name.as_str())
     }
 }
 
@@ -92,6 +97,18 @@ mod tests {
         assert_eq!(answer.verdict, Verdict::Allow, "{input}");
         assert_eq!(engine.decide(input.as_bytes()).unwrap(), answer);
         rule
+    }
+
+    #[test]
+    fn the_only_rule_is_named_of_whichever_layer_it_is() {
+        let (none, default) = ("deny contains \"no\" if input.x == 9", "default allow := false");
+        let only = format!("{default}\nallow if input.x == 5 else := true if input.x == 6");
+        for input in ["5", "6"] {
+            let named = allowed(&only, none, input);
+            assert_eq!(named.as_deref(), Some("wicketgate.agent.allow agent/a.rego:4"), "{input}");
+        }
+        let named = allowed(none, "allow if input.x == 5", "5");
+        assert_eq!(named.as_deref(), Some("wicketgate.team.allow team/t.rego:3"));
     }
 
     #[test]
