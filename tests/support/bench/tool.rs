@@ -16,8 +16,15 @@ pub async fn start() -> SocketAddr {
     addr
 }
 
+/// Prose, as tools mostly get and give it.
+const PROSE: &str = "The second delivery for the workshop in Porto arrives on Tuesday; please keep the large table \
+    free and call the driver before noon. Two of the chairs need a new seat, and the lamp from order 4417 is still \
+    missing. Maria will bring the keys, so the driver need not wait at the gate.";
+
 /// A JSON object of exactly this many bytes.
 pub fn body(bytes: usize) -> Bytes {
     let frame = r#"{"text":""}"#;
-    format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes - frame.len())).into()
+    let text = (1_u32..).flat_map(|n| format!("{n}. {PROSE} ").into_bytes());
+    let text = String::from_utf8(text.take(bytes - frame.len()).collect()).unwrap();
+    format!(r#"{{"text":"{text}"}}"#).into()
 }
