@@ -17,11 +17,12 @@ const REASON_MAX: usize = 256;
 /// is recorded as soon as the ledger works again: its entry is later than the change.
 pub(super) fn follow(running: &Arc<Running>) {
     let watching = watch(Arc::downgrade(running), running.readiness.subscribe());
-    let stop = running.stop.clone();
+    // WHY not the stop of the gate: that comes once these have ended.
+    let stop = running.stop_following.clone();
     running.following.spawn(async move {
         let _stopped = stop.run_until_cancelled(watching).await;
     });
-    let (ledger, stop) = (running.ledger.clone(), running.stop.clone());
+    let (ledger, stop) = (running.ledger.clone(), running.stop_following.clone());
     running.following.spawn(async move {
         let _stopped = stop.run_until_cancelled(ledger.watch_trust()).await;
     });

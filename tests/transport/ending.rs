@@ -37,6 +37,18 @@ async fn a_second_signal_ends_the_gate_at_once_and_loses_no_acknowledged_call() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_ends_waits_for_no_task_that_goes_on_until_then() {
+    let tool = Tool::start().await;
+    let estate = Estate::sqlite(&tool);
+    let mut sidecar = estate.serve().await;
+    sidecar.open().await.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    sidecar.stop().await;
+    let log = sidecar.said();
+    assert!(log.contains("draining") && !log.contains("before its last report"), "{log}");
+    check(&estate.database, &tool, &estate.receipts);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_open_file_limit_is_raised_as_configured_or_reported_if_it_cannot_be() {
     let tool = Tool::start().await;
     let estate = Estate::sqlite(&tool);
