@@ -85,8 +85,11 @@ pub fn input(
     let call = ToolCall::parse(asking, request.tool, &canonical::bytes(&request.args))?;
     let grant = manifest.tools.iter().find(|grant| grant.name.as_str() == request.tool);
     let toolbox = tools::open(config).map_err(Error::Tools)?.toolbox;
-    let prepared =
-        prepare(&toolbox, grant, screen(&toolbox, call, None, &CallExceptions::default()));
+    let prepared = prepare(
+        &toolbox,
+        grant,
+        screen(&toolbox, call, None, (&CallExceptions::default(), Vec::new())),
+    );
     if let Some(reason) = prepared.refusals().first() {
         return Err(Error::Refused(reason.clone()));
     }

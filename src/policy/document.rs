@@ -85,6 +85,8 @@ fn read_reason(
 #[derive(Default)]
 struct Duties {
     redact: BTreeSet<String>,
+    /// The same for the arguments.
+    arguments: BTreeSet<String>,
     /// Whether a `redact` withholds results that cannot be scanned.
     closed: bool,
     cap: Option<u64>,
@@ -144,13 +146,14 @@ impl Duties {
     }
 
     fn add_redact(&mut self, value: &Value) -> Result<(), EngineError> {
-        let (kinds, allows) = read_redact(value)?;
-        self.closed |= !allows;
+        let RedactDuty { kinds, opaque, arguments } = RedactDuty::read(value)?;
+        self.closed |= !arguments && !opaque;
+        let all = if arguments { &mut self.arguments } else { &mut self.redact };
         for kind in list(kinds, "`kinds`")? {
-            self.redact.insert(text(kind, "a kind")?.to_owned());
+            all.insert(text(kind, "a kind")?.to_owned());
         }
-        let fits = (1..=KINDS_MAX).contains(&self.redact.len());
-        if !fits || !self.redact.iter().all(|k| is_word(k)) {
+        let fits = (1..=KINDS_MAX).contains(&all.len());
+        if !fits || !all.iter().all(|k| is_word(k)) {
             return Err(malformed("the kinds of `redact` are one to 64 of [a-z0-9_.-]{1,64}"));
         }
         Ok(())
@@ -158,15 +161,18 @@ impl Duties {
 
     /// In the order of entries.
     fn into_list(self) -> Vec<PolicyObligation> {
-        let Self { redact, closed, cap, days, rates, notify, justify } = self;
+        let Self { redact, arguments, closed, cap, days, rates, notify, justify } = self;
         let redact = (!redact.is_empty()).then(|| PolicyObligation::Redact {
             kinds: redact.into_iter().collect(),
             opaque: !closed,
         });
         let notify = (!notify.is_empty())
             .then(|| PolicyObligation::Notify { to: notify.into_iter().collect() });
+        let arguments = (!arguments.is_empty())
+            .then(|| PolicyObligation::RedactArguments { kinds: arguments.into_iter().collect() });
         redact
             .into_iter()
+            .chain(arguments)
             .chain(cap.map(|bytes| PolicyObligation::CapBytes { bytes }))
             .chain(days.map(|days| PolicyObligation::EnhancedAudit { days }))
             .chain(rates.into_iter().map(PolicyObligation::RateLimit))
@@ -182,18 +188,59 @@ fn whole(value: &Value, name: &str, most: u64) -> Result<u64, EngineError> {
     number.ok_or_else(|| malformed(format!("`{name}` is no whole number from 1 to {most}")))
 }
 
-/// The kinds of a `redact`, and whether it releases unscannable results.
-fn read_redact(value: &Value) -> Result<(&Value, bool), EngineError> {
-    let named = value.as_object().is_ok_and(|o| o.contains_key(&Value::from("opaque")));
-    if !named {
-        let [_, kinds] = members(value, ["type", "kinds"], "`redact`")?;
-        return Ok((kinds, false));
+/// What a `redact` says.
+struct RedactDuty<'a> {
+    kinds: &'a Value,
+    /// Whether it releases results that cannot be scanned.
+    opaque: bool,
+    /// Whether it masks the arguments.
+    arguments: bool,
+}
+
+impl<'a> RedactDuty<'a> {
+    fn read(value: &'a Value) -> Result<Self, EngineError> {
+        let (kinds, opaque, part) = match (has(value, "opaque"), has(value, "where")) {
+            (false, false) => {
+                let [_, kinds] = members(value, ["type", "kinds"], "`redact`")?;
+                (kinds, None, None)
+            }
+            (true, false) => {
+                let [_, kinds, opaque] = members(value, ["type", "kinds", "opaque"], "`redact`")?;
+                (kinds, Some(opaque), None)
+            }
+            (false, true) => {
+                let [_, kinds, part] = members(value, ["type", "kinds", "where"], "`redact`")?;
+                (kinds, None, Some(part))
+            }
+            (true, true) => {
+                let names = ["type", "kinds", "opaque", "where"];
+                let [_, kinds, opaque, part] = members(value, names, "`redact`")?;
+                (kinds, Some(opaque), Some(part))
+            }
+        };
+        let arguments = match part.map(|part| text(part, "`where`")).transpose()? {
+            None | Some("result") => false,
+            Some("arguments") => true,
+            Some(_) => {
+                let why = "`where` of `redact` is `arguments`, `result` or absent";
+                return Err(malformed(why));
+            }
+        };
+        let opaque = match opaque.map(|opaque| text(opaque, "`opaque`")).transpose()? {
+            None => false,
+            Some("allow") if !arguments => true,
+            Some("allow") => {
+                let why = "`opaque` of `redact` is about results, and `where` is `arguments`";
+                return Err(malformed(why));
+            }
+            Some(_) => return Err(malformed("`opaque` of `redact` is `allow` or absent")),
+        };
+        Ok(Self { kinds, opaque, arguments })
     }
-    let [_, kinds, opaque] = members(value, ["type", "kinds", "opaque"], "`redact`")?;
-    match text(opaque, "`opaque`")? {
-        "allow" => Ok((kinds, true)),
-        _ => Err(malformed("`opaque` of `redact` is `allow` or absent")),
-    }
+}
+
+fn has(value: &Value, member: &str) -> bool {
+    value.as_object().is_ok_and(|object| object.contains_key(&Value::from(member)))
 }
 
 /// The values of exactly these members.
@@ -312,6 +359,33 @@ mod tests {
                 PolicyObligation::CapBytes { bytes: 5 }
             ]
         );
+    }
+
+    #[test]
+    fn what_is_masked_in_arguments_is_an_obligation_of_its_own() {
+        let answer = read_json(
+            r#"{"verdict":"allow","reasons":[],"obligations":[
+                {"type":"redact","kinds":["iban"],"where":"arguments"},
+                {"type":"redact","kinds":["card"],"where":"result","opaque":"allow"},
+                {"type":"redact","kinds":["email"],"where":"arguments"}]}"#,
+        )
+        .unwrap();
+        let named = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let wanted = [
+            PolicyObligation::Redact { kinds: named(&["card"]), opaque: true },
+            PolicyObligation::RedactArguments { kinds: named(&["email", "iban"]) },
+        ];
+        assert_eq!(answer.obligations, wanted);
+        for wrong in [
+            r#""where":"both""#,
+            r#""where":1"#,
+            r#""where":"arguments","opaque":"allow""#,
+            r#""where":"arguments","x":1"#,
+        ] {
+            let duty = format!(r#"{{"type":"redact","kinds":["iban"],{wrong}}}"#);
+            let text = format!(r#"{{"verdict":"allow","reasons":[],"obligations":[{duty}]}}"#);
+            assert!(matches!(read_json(&text), Err(EngineError::Document(_))), "{wrong}");
+        }
     }
 
     #[test]

@@ -80,6 +80,16 @@ members! {
         pub to: Option<List<NotifyTarget>>,
         /// `redact`, `cap_bytes`, `enhanced_audit`, `rate_limit`, `notify` or `justify`.
         pub r#type: Text,
+        /// `redact`: `arguments` if those are masked; otherwise the result is.
+        pub r#where: Option<RedactedPart>,
+    }
+}
+
+closed! {
+    /// What of a call is masked in place of its result.
+    pub enum RedactedPart {
+        /// Its arguments.
+        Arguments = "arguments",
     }
 }
 

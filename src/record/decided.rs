@@ -90,6 +90,11 @@ fn obligation(obligation: &PolicyObligation) -> call::Obligation {
             opaque: opaque.then_some(Release::Allow),
             ..own
         },
+        PolicyObligation::RedactArguments { kinds } => call::Obligation {
+            kinds: Some(kinds.iter().map(|kind| kind.as_str().into()).collect()),
+            r#where: Some(call::RedactedPart::Arguments),
+            ..own
+        },
         PolicyObligation::CapBytes { bytes } => {
             call::Obligation { bytes: Some((*bytes).into()), ..own }
         }

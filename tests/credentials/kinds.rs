@@ -39,7 +39,7 @@ pub fn answering(world: &World, n: usize) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn question(text: &str) -> Value {
+pub fn question(text: &str) -> Value {
     json!({"model": "small", "messages": [{"role": "user", "content": text}], "max_output_tokens": 100})
 }
 

@@ -16,6 +16,7 @@
 
 mod alerts;
 mod corpus;
+mod demanded;
 mod guesses;
 mod kinds;
 mod own_rules;

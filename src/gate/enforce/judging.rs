@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::conversations::JudgementBasis;
 use super::trip::CallSight;
 use super::{Road, Trip};
@@ -16,13 +18,15 @@ use crate::domain::id::CallId;
 use crate::domain::tier::Binding;
 use crate::judge::conversation::ModelArgs;
 use crate::judge::guarding::Direction;
-use crate::judge::{Criteria, HoldCapacity, Judged, Prepared, RateCapacity, Resumed, judge};
+use crate::judge::{
+    ArgumentMasks, Criteria, HoldCapacity, Judged, Prepared, RateCapacity, Remade, Resumed, judge,
+};
 use crate::limits::shares;
 use crate::policy::PolicyEngine;
 use crate::policy::input::AgentFacts;
 use crate::telemetry::Stage;
 use crate::tool::toolbox::{self, Toolbox};
-use crate::tool::{Cancel, Screened, screen};
+use crate::tool::{Cancel, screen};
 
 impl Road {
     /// Prepares a call and has it judged. In a replay the recording supplies everything that
@@ -31,7 +35,7 @@ impl Road {
         self: &Arc<Self>,
         trip: Trip,
         resumed: Option<Resumed>,
-        toolbox: &Toolbox,
+        toolbox: &Arc<Toolbox>,
     ) -> Judged {
         let Trip { run, call, refusals, mut facts, span, cancel, asked_by, sight, .. } = trip;
         let tool = call.tool().clone();
@@ -42,14 +46,13 @@ impl Road {
         let engine = replayed.or_else(|| self.in_force.engine());
         let preparing = async {
             let model = self.messages(&run, &call, engine.as_ref(), toolbox);
-            let (grant, call) = (run.granted(call.tool()), self.screened(toolbox, call, model));
-            toolbox::prepare(toolbox, grant.as_deref(), call)
+            self.prepared(&run, toolbox, call, (model, Vec::new()))
         };
         let prepared = self.timed(&span, Stage::Prepare, preparing).await;
         let passkeys = recorded.as_ref().map_or(self.settings.passkeys, |_| PasskeyScope::All);
         let mut against = self.against(&run, &prepared, &cancel);
         facts.taint = self.taint_of(&run, &prepared);
-        let prepared = prepared.after_reading(self.runs.marker.private(&run.taint.lock()));
+        let prepared = self.after_reading(&run, prepared);
         let (mut now, mut resumed, mut break_glass) = (self.clock.now(), resumed, None);
         // WHY: in a replay calls follow each other at another pace, and the recording says what was one too many.
         // The gate's own calls count for no rate of a policy.
@@ -71,6 +74,7 @@ impl Road {
             }
         }
         let (road, hold) = (Arc::clone(self), self.settings.hold);
+        let toolbox = Arc::clone(toolbox);
         let apart = self.settings.judge_apart && prepared.is_ready();
         let judging = move || {
             let id = prepared.call().id().clone();
@@ -78,6 +82,7 @@ impl Road {
             let rates = |duties: &[PolicyObligation]| {
                 is_live.then(|| run.take_rate((&tool, &id), duties, now))?
             };
+            let masks = road.masks(&run, &toolbox, is_live);
             let criteria = Criteria {
                 engine: engine.as_ref(),
                 agent: &seen(&run.agent, &sight),
@@ -88,6 +93,7 @@ impl Road {
                 kept: !run.incognito,
                 room: HoldCapacity(&capacity),
                 rates: RateCapacity(&rates),
+                masks: ArgumentMasks(&masks),
                 resumed,
                 break_glass,
                 asked_by,
@@ -97,13 +103,22 @@ impl Road {
             let began = road.clock.monotonic();
             road.counted(judge_messages(&criteria, prepared), began)
         };
+        self.evaluated(apart, &span, judging).await
+    }
+
+    async fn evaluated(
+        &self,
+        apart: bool,
+        span: &Span,
+        judging: impl FnOnce() -> Judged + Send + 'static,
+    ) -> Judged {
         let judging = async {
             match apart {
                 false => judging(),
                 true => self.in_force.evaluation.evaluate(&self.clock, judging).await,
             }
         };
-        let judged = self.timed(&span, Stage::Judge, judging).await;
+        let judged = self.timed(span, Stage::Judge, judging).await;
         self.noted(judged)
     }
 
@@ -144,13 +159,42 @@ impl Road {
         said.compare(&*self.entropy, call, basis, !run.incognito)
     }
 
-    /// Searches a call, and measures how long that takes.
-    fn screened(&self, toolbox: &Toolbox, call: ToolCall, model: Option<ModelArgs>) -> Screened {
+    /// Makes a call anew with what the policy wants masked.
+    fn masks(
+        &self,
+        run: &super::Run,
+        toolbox: &Toolbox,
+        is_live: bool,
+    ) -> impl Fn(&Criteria<'_>, Prepared, Vec<String>) -> Remade {
+        move |criteria, prepared, kinds| {
+            let (call, model) = prepared.back_to_call();
+            let prepared = self.prepared(run, toolbox, call, (model, kinds));
+            let (held, against) = (criteria.resumed.as_ref(), &criteria.refusals);
+            let refusal = is_live.then(|| Resumed::masked_since(held, &prepared, against));
+            let taint = self.taint_of(run, &prepared);
+            let prepared = self.after_reading(run, prepared);
+            Remade { prepared, taint, refusal: refusal.flatten() }
+        }
+    }
+
+    fn after_reading(&self, run: &super::Run, prepared: Prepared) -> Prepared {
+        prepared.after_reading(self.runs.marker.private(&run.taint.lock()))
+    }
+
+    /// Searches a call, measures how long that takes, and prepares it. `demanded`: the kinds that the policy wants
+    /// masked.
+    fn prepared(
+        &self,
+        run: &super::Run,
+        toolbox: &Toolbox,
+        call: ToolCall,
+        (model, demanded): (Option<ModelArgs>, Vec<String>),
+    ) -> Prepared {
         let began = self.clock.monotonic();
-        let exceptions = self.exceptions(call.tool());
-        let screened = screen(toolbox, call, model, &exceptions);
+        let (grant, exceptions) = (run.granted(call.tool()), self.exceptions(call.tool()));
+        let screened = screen(toolbox, call, model, (&exceptions, demanded));
         self.metrics.searched(self.clock.monotonic().saturating_sub(began));
-        screened
+        toolbox::prepare(toolbox, grant.as_deref(), screened)
     }
 
     /// Counts the decision in the metrics; `began` is when the judge did.

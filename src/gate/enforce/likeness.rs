@@ -83,7 +83,8 @@ impl Road {
         if known == like.fingerprint {
             return like;
         }
-        let masked = as_judged(&self.in_force.toolbox(), call, &self.exceptions(call.tool()));
+        let masked =
+            as_judged(&self.in_force.toolbox(), call, (&self.exceptions(call.tool()), &[]));
         let masked = masked.map(|args| self.runs.fingerprint_of(call.tool(), &args));
         let fingerprint = masked.filter(|masked| *masked == known).unwrap_or(like.fingerprint);
         CallLikeness { fingerprint, ..like }

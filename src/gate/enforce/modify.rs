@@ -122,7 +122,7 @@ impl Road {
         let asked = self.decode(run, request)?;
         // WHY: what runs is exactly what the proposer signed.
         let exceptions = self.exceptions(asked.tool());
-        if as_judged(&self.in_force.toolbox(), &asked, &exceptions).is_some() {
+        if as_judged(&self.in_force.toolbox(), &asked, (&exceptions, &[])).is_some() {
             let message = "the arguments hold a secret that the gate masks, and masked ones are not those of the signature: \
                            leave the secret out";
             return Err(malformed("approval.masked", message.to_owned()));

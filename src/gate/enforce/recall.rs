@@ -7,7 +7,7 @@ use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::id::{CallId, ToolName};
 use crate::ledger::permit::{Recalled, RecalledState};
-use crate::ledger::recall::Likeness;
+use crate::ledger::recall::{Likeness, Remembered};
 use crate::record::call::AskedIn;
 use crate::tool::client;
 use crate::tool::guard::as_judged;
@@ -79,8 +79,7 @@ impl Road {
         let mut like = likeness(call.canonical());
         // WHY only then: the call may be older than the rules that mask it now.
         if like != Likeness::Same
-            && let Some(masked) =
-                as_judged(&self.in_force.toolbox(), call, &self.exceptions(call.tool()))
+            && let Some(masked) = self.as_recorded(call, &remembered)
         {
             like = likeness(&masked);
         }
@@ -93,6 +92,12 @@ impl Road {
                     .about(&remembered.recalled.call().clone()))
             }
         }
+    }
+
+    /// The arguments with which the gate would judge such a call, with masks as when the recorded one was judged.
+    fn as_recorded(&self, call: &ToolCall, remembered: &Remembered) -> Option<Vec<u8>> {
+        let exceptions = self.exceptions(call.tool());
+        as_judged(&self.in_force.toolbox(), call, (&exceptions, &remembered.masked))
     }
 
     /// The ledger's answer. A decision that was recorded too late was not run and never will be,
@@ -128,20 +133,24 @@ impl Road {
         if run.held_of(tool).is_empty() {
             return Ok(None);
         }
-        let masked = self.masked(run, &named, args);
-        self.held_in(run, (&named, masked.as_deref().unwrap_or(args)), None).await
+        self.held_in(run, (&named, args), None).await
     }
 
-    /// The arguments with which the gate judges such a call of an agent, if it masks them: the held call
+    /// The arguments with which the gate judged such a call of an agent, if it masked them: the held call
     /// is recorded with these.
-    fn masked(&self, run: &Run, tool: &ToolName, args: &[u8]) -> Option<Vec<u8>> {
+    fn masked(
+        &self,
+        run: &Run,
+        (tool, args): (&ToolName, &[u8]),
+        remembered: &Remembered,
+    ) -> Option<Vec<u8>> {
         // A tool call of an answer is never masked.
         if tool.as_str().starts_with(client::PREFIX) {
             return None;
         }
         let like = run.origin(CallId::parse("like")?, None);
         let call = ToolCall::parse(like, tool.as_str(), args).ok()?;
-        as_judged(&self.in_force.toolbox(), &call, &self.exceptions(tool))
+        self.as_recorded(&call, remembered)
     }
 
     /// The same for a request in this form: to a model in a dialect, or of a tool.
@@ -154,6 +163,11 @@ impl Road {
         for call in run.held_of(tool.as_str()) {
             let remembered = self.remembered(run, &call).await?;
             let asked = (run.id(), &call);
+            let masked = match form {
+                None => self.masked(run, (tool, args), &remembered),
+                Some(_) => None,
+            };
+            let args = masked.as_deref().unwrap_or(args);
             let same = remembered.asked_in.as_ref() == form
                 && self.ledger.likeness(&remembered, asked, (tool, args)) == Likeness::Same;
             if same {
@@ -164,11 +178,7 @@ impl Road {
         Ok(None)
     }
 
-    pub(super) async fn remembered(
-        &self,
-        run: &Run,
-        call: &CallId,
-    ) -> Result<ledger::recall::Remembered, Fault> {
+    pub(super) async fn remembered(&self, run: &Run, call: &CallId) -> Result<Remembered, Fault> {
         match self.ledger.recall(run.id(), call).await {
             Ok(Some(remembered)) => Ok(remembered),
             // The call was queued and is still in doubt.

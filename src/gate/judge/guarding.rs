@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use zeroize::Zeroizing;
 
+use crate::domain::call::ToolCall;
 use crate::domain::commitment::derived;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
@@ -222,6 +223,10 @@ pub struct Screening {
     pub views: Option<MaskedViews>,
     /// Whether the arguments of the call are masked.
     pub masked: bool,
+    /// The kinds that the policy wants masked in the arguments.
+    pub demanded: Vec<String>,
+    /// The call as the agent made it, if it is masked.
+    pub unmasked: Option<Arc<ToolCall>>,
     /// Everything that was found in the arguments of the call, whatever the configuration looks for; `None`: they were
     /// not searched as they are now.
     pub seen: Option<Vec<Finding>>,

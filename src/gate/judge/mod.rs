@@ -24,12 +24,16 @@ use crate::policy::flow::{TaintFacts, TaintInput, floored, is_irreversible, is_r
 use crate::policy::input::{self, AgentFacts, Circumstances, RunFacts};
 use crate::policy::{Answer, PolicyEngine, ask_naming, denial, error, justified, weighed};
 
+use masks::{MASKED_MAX, masked_again, masked_proposal, unmasked};
+
 pub mod conversation;
 pub mod exceptions;
 pub mod guarding;
+mod masks;
 pub mod prepared;
 mod resumed;
 
+pub use masks::{ArgumentMasks, Remade};
 pub use prepared::Prepared;
 pub use resumed::{REFUSED, Resumed, effect_digest};
 
@@ -107,7 +111,7 @@ pub const OTHER_KEY: (&str, &str) = (
 );
 
 /// The inputs of a judgement besides the call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Criteria<'a> {
     /// The bundle in force; `None` denies every call.
     pub engine: Option<&'a Arc<dyn PolicyEngine>>,
@@ -128,6 +132,8 @@ pub struct Criteria<'a> {
     pub room: HoldCapacity<'a>,
     /// Counts the call for the rates that its decision limits.
     pub rates: RateCapacity<'a>,
+    /// Masks what the policy wants masked in the arguments.
+    pub masks: ArgumentMasks<'a>,
     /// The hold that the call resumes from, with every approval so far.
     pub resumed: Option<Resumed>,
     /// The break-glass order that covers the call now, if there is one.
@@ -164,8 +170,30 @@ impl fmt::Debug for RateCapacity<'_> {
 
 /// Decides about one prepared call. Total: every doubt becomes a denial.
 pub fn judge(criteria: &Criteria<'_>, prepared: Prepared) -> Judged {
+    judge_again(criteria, prepared, MASKED_MAX)
+}
+
+fn judge_again(criteria: &Criteria<'_>, prepared: Prepared, left: usize) -> Judged {
     let binding = criteria.agent.binding;
-    let (decision, used) = decide(criteria, &prepared);
+    let (decision, used) = match (decide(criteria, &prepared), left.checked_sub(1)) {
+        (Decided::Made(decision, used), _) => (*decision, used),
+        // WHY again: the decision is about the call as it runs, and its input shows that.
+        (Decided::Unmasked(_, kinds), Some(left)) => {
+            let Remade { prepared, taint, refusal } = (criteria.masks.0)(criteria, prepared, kinds);
+            let recorded = criteria.run.taint.recorded.clone();
+            let taint = TaintFacts { recorded, ..taint };
+            let run = &RunFacts { taint, ..criteria.run.clone() };
+            let mut criteria = Criteria { run, ..criteria.clone() };
+            // WHY: what runs is exactly what the approver signed.
+            let is_signed = criteria.asked_by.is_some() && prepared.screening().masked;
+            criteria.refusals.extend(refusal.or_else(|| is_signed.then(masked_proposal)));
+            return judge_again(&criteria, prepared, left);
+        }
+        (Decided::Unmasked(mut decision, _), None) => {
+            limit(&mut decision, masked_again());
+            (*decision, false)
+        }
+    };
     let break_glass = criteria.break_glass.clone().filter(|_| used);
     let (resumed, asked_by) = (criteria.resumed.clone(), criteria.asked_by.clone());
     let proposed_by = criteria.proposed_by.clone();
@@ -179,8 +207,15 @@ fn seen_taint(criteria: &Criteria<'_>, prepared: &Prepared) -> TaintInput {
     criteria.run.taint.input(prepared.tool().map_or(Egress::Outside, |tool| tool.roles.egress))
 }
 
-/// The decision, and whether it rests on the break-glass order.
-fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
+/// What came of asking about a call.
+enum Decided {
+    /// The decision, and whether it rests on the break-glass order.
+    Made(Box<Decision>, bool),
+    /// The policy wants these kinds masked in the arguments first.
+    Unmasked(Box<Decision>, Vec<String>),
+}
+
+fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> Decided {
     let (policy, layers, engine_name) = criteria.engine.map_or_else(
         || (Digest::of(&[]), Vec::new(), "none".to_owned()),
         |engine| (engine.digest(), engine.layers().to_vec(), engine.engine().to_owned()),
@@ -207,7 +242,7 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
                 (Ok(_), None) => no_policy(),
             });
         }
-        return (decision, false);
+        return Decided::Made(Box::new(decision), false);
     };
     // A call that cannot be undone is always enforced, never only observed.
     let observe: Vec<&'static str> = match tool.tier {
@@ -222,6 +257,9 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
     let evaluate =
         |context: &Circumstances<'_>| evaluated(criteria, engine, (tool, prepared), context);
     let mut duties = adopt(&mut decision, evaluate(&context));
+    if let Some(kinds) = unmasked(&decision, &duties, prepared) {
+        return Decided::Unmasked(Box::new(decision), kinds);
+    }
     if decision.course() == Course::Wait
         && let Some(unseen) = unseen(criteria, prepared, decision.input.as_deref())
     {
@@ -237,6 +275,9 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         if answered.answer.verdict == Verdict::Allow {
             duties = adopt(&mut decision, answered);
             used = true;
+            if let Some(kinds) = unmasked(&decision, &duties, prepared) {
+                return Decided::Unmasked(Box::new(decision), kinds);
+            }
         }
     }
     // A call that was held has its places.
@@ -247,7 +288,7 @@ fn decide(criteria: &Criteria<'_>, prepared: &Prepared) -> (Decision, bool) {
         used = false;
     }
     decision.hold = (decision.course() == Course::Wait).then_some(criteria.hold);
-    (decision, used)
+    Decided::Made(Box::new(decision), used)
 }
 
 /// Why there is no place for a call that would run or be held. `duties`: the policy's own.

@@ -134,6 +134,12 @@ impl Prepared {
         self
     }
 
+    /// The call as the agent made it and its messages, to be searched and prepared anew.
+    pub(crate) fn back_to_call(self) -> (ToolCall, Option<ModelArgs>) {
+        let call = self.screening.unmasked.map_or(self.call, Arc::unwrap_or_clone);
+        (call, self.model.and_then(Arc::into_inner))
+    }
+
     /// The messages of a call to a model, if it has any that can be told apart.
     pub const fn model(&self) -> Option<&Arc<ModelArgs>> {
         self.model.as_ref()

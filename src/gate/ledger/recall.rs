@@ -1,5 +1,7 @@
 //! What the ledger records about a call that an agent repeats.
 
+use std::collections::BTreeSet;
+
 use super::permit::{Recalled, RecalledState, Receipt};
 use super::store::{PayloadRef, PayloadRow, StoreError};
 use super::{Error, Ledger, vault};
@@ -8,12 +10,12 @@ use crate::domain::code::Code;
 use crate::domain::commitment::opens;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
-use crate::domain::guarded::Withheld;
+use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::id::{CallId, RunId, Seq, ToolName};
 use crate::domain::outcome::{FailureClass, Outcome};
 use crate::record::call::{
     AskedIn, CallAuthorized, CallCancelled, CallCompleted, CallDenied, CallExpired, CallFailed,
-    CallHeld, CallUnknown,
+    CallHeld, CallUnknown, Decision,
 };
 use crate::record::{self, Body, Entry, Kind, Role};
 
@@ -30,6 +32,8 @@ pub struct Remembered {
     pub mark: Option<Digest>,
     /// The form of a request to a model that was held.
     pub asked_in: Option<AskedIn>,
+    /// The kinds of findings that are masked in the arguments.
+    pub masked: Vec<String>,
 }
 
 /// Whether a requested call is the recorded one.
@@ -41,6 +45,13 @@ pub enum Likeness {
     Other,
     /// The recorded arguments are not stored. The gate never treats this as [`Likeness::Same`].
     Unknown,
+}
+
+/// The kinds of findings that are masked in the arguments, each once.
+fn masked_kinds(decision: &Decision<'_>) -> Vec<String> {
+    let masked = decision.findings.iter().filter(|one| one.action == GuardAction::Redact);
+    let kinds: BTreeSet<&str> = masked.map(|one| one.kind.as_str()).collect();
+    kinds.into_iter().map(str::to_owned).collect()
 }
 
 impl Remembered {
@@ -102,7 +113,9 @@ impl Ledger {
             state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let recalled = Recalled::mint(call.clone(), state, receipt);
         let asked_in = first.draft.get::<CallHeld>().and_then(|held| held.asked_in.clone());
-        Ok(Some(Remembered { recalled, tool: first.draft.tool.clone(), args, mark, asked_in }))
+        let masked = decision.map(|decision| masked_kinds(&decision)).unwrap_or_default();
+        let tool = first.draft.tool.clone();
+        Ok(Some(Remembered { recalled, tool, args, mark, asked_in, masked }))
     }
 
     /// The recorded states of a call before its end, in order: held, allowed.
@@ -266,6 +279,7 @@ mod tests {
         };
         let known = |tool: Option<ToolName>, args: Option<&[u8]>, mark| Remembered {
             asked_in: None,
+            masked: Vec::new(),
             recalled: Recalled::mint(
                 CallId::parse("c").unwrap(),
                 RecalledState::Running,

@@ -196,7 +196,7 @@ fn of_object<'a>(demand: RuleDemand, fields: &'a [Field], span: &'a Span) -> Vec
         RuleDemand::Deny => (&["code", "message"], &[]),
         RuleDemand::Approval => (&["code", "message"], &["approvers", "role"]),
         RuleDemand::Obligation => match named.get("type").map(|kind| ast::literal(kind)) {
-            Some(Some("redact")) => (&["type", "kinds"], &["opaque"]),
+            Some(Some("redact")) => (&["type", "kinds"], &["opaque", "where"]),
             Some(Some("cap_bytes")) => (&["type", "bytes"], &[]),
             Some(Some("enhanced_audit")) => (&["type", "days"], &[]),
             Some(Some("rate_limit")) => (&["type", "calls", "seconds"], &[]),
@@ -261,6 +261,13 @@ fn of_member(name: &str, value: &Expr) -> Option<String> {
         "to" => match text {
             Some(name) if NotifyTarget::parse(name).is_none() => {
                 Some("is `owner` or `webhook`".to_owned())
+            }
+            Some(_) => None,
+            None => other().map(|what| format!("is {what} and no text")),
+        },
+        "where" => match text {
+            Some(part) if !["arguments", "result"].contains(&part) => {
+                Some("is `arguments` or `result`".to_owned())
             }
             Some(_) => None,
             None => other().map(|what| format!("is {what} and no text")),

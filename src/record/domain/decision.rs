@@ -132,6 +132,11 @@ pub enum PolicyObligation {
     /// Deny the call if the run made this many calls of the tool under the same obligation within
     /// this time.
     RateLimit(CallRate),
+    /// Mask these kinds of findings in the arguments, before the call runs or waits.
+    RedactArguments {
+        /// Kinds of findings, sorted.
+        kinds: Vec<String>,
+    },
     /// Tell people that the call was decided.
     Notify {
         /// Who is told, sorted.
@@ -176,7 +181,7 @@ impl PolicyObligation {
     /// Its name in entries: `redact`, `cap_bytes`, …
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Redact { .. } => "redact",
+            Self::Redact { .. } | Self::RedactArguments { .. } => "redact",
             Self::CapBytes { .. } => "cap_bytes",
             Self::EnhancedAudit { .. } => "enhanced_audit",
             Self::RateLimit(_) => "rate_limit",
@@ -185,11 +190,25 @@ impl PolicyObligation {
         }
     }
 
-    /// The kinds of findings that are masked, and whether unscannable content is released.
+    /// The kinds of findings that are masked in the arguments.
+    pub fn redacts_arguments(&self) -> Option<&[String]> {
+        match self {
+            Self::RedactArguments { kinds } => Some(kinds),
+            Self::Redact { .. }
+            | Self::CapBytes { .. }
+            | Self::EnhancedAudit { .. }
+            | Self::RateLimit(_)
+            | Self::Notify { .. }
+            | Self::Justify => None,
+        }
+    }
+
+    /// The kinds of findings that are masked in the result, and whether unscannable content is released.
     pub fn redacts(&self) -> Option<(&[String], bool)> {
         match self {
             Self::Redact { kinds, opaque } => Some((kinds, *opaque)),
-            Self::CapBytes { .. }
+            Self::RedactArguments { .. }
+            | Self::CapBytes { .. }
             | Self::EnhancedAudit { .. }
             | Self::RateLimit(_)
             | Self::Notify { .. }
@@ -202,6 +221,7 @@ impl PolicyObligation {
         match self {
             Self::CapBytes { bytes } => Some(*bytes),
             Self::Redact { .. }
+            | Self::RedactArguments { .. }
             | Self::EnhancedAudit { .. }
             | Self::RateLimit(_)
             | Self::Notify { .. }
@@ -214,6 +234,7 @@ impl PolicyObligation {
         match self {
             Self::RateLimit(rate) => Some(*rate),
             Self::Redact { .. }
+            | Self::RedactArguments { .. }
             | Self::CapBytes { .. }
             | Self::EnhancedAudit { .. }
             | Self::Notify { .. }

@@ -15,7 +15,7 @@ use crate::entries::EntryLine;
 use crate::projection;
 use crate::projection::{BundleMaterial, ProjectedCall, decides, delegated, policies, unenforced};
 use crate::record::alert::AlertRaised;
-use crate::record::call::{Auth, Obligation, Release};
+use crate::record::call::{Auth, Obligation, RedactedPart, Release};
 use crate::record::run::{Delegator, Replay, RunOpened, RunSealed};
 use crate::record::{Entry, Kind, Role, Text};
 use crate::survey::{Noted, Survey};
@@ -272,7 +272,11 @@ fn duty(obligation: &Obligation) -> String {
                 Some(Release::Allow) => " (where the content can be read)",
                 None => "",
             };
-            format!("Redacted before release: {}{whole}", kinds.join(", "))
+            let before = match obligation.r#where {
+                Some(RedactedPart::Arguments) => "Redacted in the arguments before the call ran",
+                None => "Redacted before release",
+            };
+            format!("{before}: {}{whole}", kinds.join(", "))
         }
         "cap_bytes" => {
             format!("Answer limited to {} bytes", obligation.bytes.unwrap_or_default())

@@ -136,10 +136,11 @@ fn ours(answer: &Answer) -> Value {
     let rule = |rule: &str| rule.split(' ').next().unwrap_or_default().to_owned();
     let reasons: Vec<Value> =
         answer.reasons.iter().map(|r| json!([r.detail, r.message, rule(&r.rule)])).collect();
-    let (mut kinds, mut cap) = (Vec::new(), None);
+    let (mut kinds, mut cap) = (Vec::<String>::new(), None);
     for duty in &answer.obligations {
         match duty {
-            PolicyObligation::Redact { kinds: named, .. } => kinds.clone_from(named),
+            PolicyObligation::Redact { kinds: named, .. }
+            | PolicyObligation::RedactArguments { kinds: named } => kinds.extend(named.clone()),
             PolicyObligation::CapBytes { bytes } => cap = Some(*bytes),
             PolicyObligation::EnhancedAudit { .. }
             | PolicyObligation::RateLimit(_)
@@ -147,6 +148,8 @@ fn ours(answer: &Answer) -> Value {
             | PolicyObligation::Justify => {}
         }
     }
+    kinds.sort();
+    kinds.dedup();
     let types: BTreeSet<_> = answer.obligations.iter().map(PolicyObligation::name).collect();
     json!({"verdict": answer.verdict.as_str(), "reasons": reasons, "kinds": kinds, "cap": cap,
         "types": types, "enforced": answer.enforced})

@@ -5,10 +5,12 @@
 //! configuration is the floor: a policy may only be stricter. Known credentials of the gate are not
 //! part of it: they are searched for first, always, and nothing configures that (`scrub`).
 
+mod demand;
 mod excuse;
 mod release;
 mod rendered;
 mod screen;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +18,9 @@ pub use screen::{Screened, screen};
 
 pub(super) use release::{Floor, release};
 pub use screen::as_judged;
-pub(super) use screen::{
-    of_effect, of_pre_image, shown_effect, shown_findings, without_secrets_in,
-};
+pub(super) use screen::{of_effect, of_pre_image, without_secrets_in};
+
+pub(super) use shown::{shown_effect, shown_findings};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,6 +76,8 @@ struct HitAction<'a> {
     action: GuardAction,
     /// The signed orders by which it passes.
     excused: Vec<Arc<FindingException>>,
+    /// Whether the policy wants it masked.
+    demanded: bool,
 }
 
 /// The findings that are looked for in this direction, each with what happens to it.
@@ -94,7 +98,7 @@ fn judged<'a>(guard: &ToolGuard, direction: Direction, hits: &'a [Hit]) -> Vec<H
             | GuardAction::Redact
             | GuardAction::Block => action,
         };
-        HitAction { hit, action, excused: Vec::new() }
+        HitAction { hit, action, excused: Vec::new(), demanded: false }
     });
     all.filter(|one| one.action != GuardAction::Off).collect()
 }

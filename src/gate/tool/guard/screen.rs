@@ -3,13 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::demand::{demand, unknown_kind};
 use super::excuse::{self, Excuses};
 use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masks};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::canonical;
 use crate::domain::decision::{Alarm, LayerReason};
 use crate::domain::effect::{Effect, ToolKind};
-use crate::domain::facts::{Finding, ToolFacts};
+use crate::domain::facts::ToolFacts;
 use crate::domain::guarded::{GuardAction, GuardFinding, Withheld};
 use crate::domain::json::{Json, Limits};
 use crate::domain::pointer;
@@ -23,7 +24,7 @@ use crate::record::conversation;
 use crate::tool::Toolbox;
 
 /// The rule of every refusal of the guard.
-const RULE: &str = "firewall";
+pub(super) const RULE: &str = "firewall";
 
 /// One call that the firewall has searched. Only [`screen`] makes it, and nothing else is prepared.
 #[derive(Debug)]
@@ -46,12 +47,12 @@ impl Screened {
 
 /// Searches a call: for the credentials of this gate, and then for what the configuration looks for.
 /// `model`: the messages of a call to a model, as its run knows them. `exceptions`: the signed orders about
-/// its tool.
+/// its tool. `demanded`: the kinds that the policy wants masked.
 pub fn screen(
     toolbox: &Toolbox,
     call: ToolCall,
     model: Option<ModelArgs>,
-    exceptions: &CallExceptions,
+    (exceptions, demanded): (&CallExceptions, Vec<String>),
 ) -> Screened {
     // Searched even if the tool does not exist, because a refused call is stored too.
     let searched_for = toolbox.scrub().searched_for();
@@ -63,16 +64,23 @@ pub fn screen(
     }
     let (guard, direction) = rules(toolbox, &call);
     let excuses = Excuses { direction, marks: toolbox.guard().marks(), exceptions };
-    let searched =
-        catch_unwind(AssertUnwindSafe(|| searched((&guard, excuses), &call, model.as_ref())));
+    let rules = (&guard, excuses, demanded.as_slice());
+    let searched = catch_unwind(AssertUnwindSafe(|| searched(rules, &call, model.as_ref())));
     let (masked, mut screening) = searched.unwrap_or_else(|_| (None, unavailable(guard)));
+    if let Some(unknown) = demanded.iter().find(|kind| !firewall::is_kind(kind)) {
+        screening.refusal.get_or_insert_with(|| unknown_kind(unknown));
+    }
+    screening.demanded = demanded;
     if alarm.is_some() {
         // A member may be named like the credential, in letters that no pattern of ours has: no place is recorded.
         screening.findings.iter_mut().for_each(|one| one.path.clear());
     }
     let call = match masked {
         // A call with a credential is refused whole.
-        Some(args) if alarm.is_none() => call.with_masked_args(args),
+        Some(args) if alarm.is_none() && screening.refusal.is_none() => {
+            screening.unmasked = Some(Arc::new(call.clone()));
+            call.with_masked_args(args)
+        }
         Some(_) | None => call,
     };
     Screened { call, model, alarm, screening }
@@ -87,20 +95,21 @@ fn rules(toolbox: &Toolbox, call: &ToolCall) -> (ToolGuard, Direction) {
 }
 
 /// The canonical arguments with which a call is judged, if they are masked: a repeated request is
-/// compared by these.
+/// compared by these. `demanded`: the kinds that the policy wanted masked.
 #[must_use]
 pub fn as_judged(
     toolbox: &Toolbox,
     call: &ToolCall,
-    exceptions: &CallExceptions,
+    (exceptions, demanded): (&CallExceptions, &[String]),
 ) -> Option<Vec<u8>> {
     let (guard, direction) = rules(toolbox, call);
     // What may be none is masked by `low`, where sure ones are blocked.
-    if !guard.actions(direction).masks() && guard.low != GuardAction::Redact {
+    let masks = guard.actions(direction).masks() || guard.low == GuardAction::Redact;
+    if !masks && demanded.is_empty() {
         return None;
     }
     let excuses = Excuses { direction, marks: toolbox.guard().marks(), exceptions };
-    let (masked, _) = searched((&guard, excuses), call, None);
+    let (masked, _) = searched((&guard, excuses, demanded), call, None);
     masked.map(|args| canonical::bytes(&args))
 }
 
@@ -113,13 +122,13 @@ fn unavailable(guard: ToolGuard) -> Screening {
 
 /// The masked arguments, if they are masked, and what was found.
 fn searched(
-    (guard, excuses): (&ToolGuard, Excuses<'_>),
+    (guard, excuses, demanded): (&ToolGuard, Excuses<'_>, &[String]),
     call: &ToolCall,
     model: Option<&ModelArgs>,
 ) -> (Option<Json>, Screening) {
     let direction = excuses.direction;
     let mut nothing = nothing(guard, excuses);
-    if guard.actions(direction).is_off() {
+    if guard.actions(direction).is_off() && demanded.is_empty() {
         return (None, nothing);
     }
     let args = call.args();
@@ -134,6 +143,7 @@ fn searched(
     let conversation = model.filter(|_| all.iter().any(is_stopped)).map(|_| normalized(args));
     let document = conversation.as_ref().unwrap_or(args);
     excuses.apply(&mut all, document);
+    demand(&mut all, &hits, demanded);
     // A header has no place that an order names.
     all.extend(judged(guard, direction, &headers));
     if all.is_empty() {
@@ -146,14 +156,15 @@ fn searched(
     if !is_maskable {
         // WHY: `low` is the most that happens to these, and to block is more.
         let weak = all.iter_mut().filter(|one| one.hit.confidence == Confidence::Low);
-        weak.filter(|one| one.action == GuardAction::Redact)
+        weak.filter(|one| one.action == GuardAction::Redact && !one.demanded)
             .for_each(|one| one.action = GuardAction::Warn);
     }
     let kinds = masks(&all);
     let masked = match kinds.is_empty() {
         true => None,
         false => {
-            let masked = if is_maskable { masked((guard, excuses), args, &all) } else { None };
+            let rules = (guard, excuses, demanded);
+            let masked = if is_maskable { masked(rules, args, &all) } else { None };
             if masked.is_none() {
                 let masks = all.iter_mut().filter(|one| one.action == GuardAction::Redact);
                 masks.for_each(|one| one.action = GuardAction::Block);
@@ -186,14 +197,15 @@ fn normalized(args: &Json) -> Json {
 /// The arguments with every finding masked whose kind is; `None` if something of them would be left, or
 /// a member would have another name. What passes by order stays.
 fn masked(
-    (guard, excuses): (&ToolGuard, Excuses<'_>),
+    (guard, excuses, demanded): (&ToolGuard, Excuses<'_>, &[String]),
     args: &Json,
     all: &[HitAction<'_>],
 ) -> Option<Json> {
     let done = firewall::redact_sparing(args, &masks(all), &excuse::spared(all))?.value;
-    let left = firewall::scan(&done);
-    let mut left = judged(guard, Direction::Arguments, &left);
+    let hits = firewall::scan(&done);
+    let mut left = judged(guard, Direction::Arguments, &hits);
     excuses.apply(&mut left, &done);
+    demand(&mut left, &hits, demanded);
     let is_exact = left.iter().all(|one| one.action < GuardAction::Redact);
     (is_exact && same_names(args, &done)).then_some(done)
 }
@@ -264,6 +276,13 @@ fn because(
     (one, way): (&HitAction<'_>, Option<String>),
 ) -> LayerReason {
     let (class, tool) = (one.hit.class, call.tool());
+    if one.demanded {
+        let message = format!(
+            "the policy wants {} masked in the arguments, and no mask is exact there: leave it out",
+            in_words(one)
+        );
+        return LayerReason::effect_refused(RULE, detail(class), message);
+    }
     let next = match class {
         Class::Unscanned => "make the call smaller".to_owned(),
         Class::Secret | Class::Personal | Class::Injection | Class::Unicode => {
@@ -460,28 +479,4 @@ pub(in crate::tool) fn without_secrets_in(
     let masked =
         |reason: LayerReason| LayerReason { message: without_secrets(&reason.message), ..reason };
     reasons.into_iter().map(masked).collect()
-}
-
-/// The effect as a policy is shown it: without the secrets that pass.
-pub(in crate::tool) fn shown_effect(screening: &Screening, effect: Effect) -> Effect {
-    if screening.withheld.is_none() {
-        return effect;
-    }
-    match firewall::redact(&effect.to_json(), secret_kinds()) {
-        Some(done) if done.masked == 0 => effect,
-        Some(done) => Effect::Recorded { effect: done.value, findings: Vec::new() },
-        None => Effect::None,
-    }
-}
-
-/// The findings as a policy is shown them: without a secret in the name of a member.
-pub(in crate::tool) fn shown_findings(
-    screening: &Screening,
-    findings: Vec<Finding>,
-) -> Vec<Finding> {
-    if screening.withheld.is_none() {
-        return findings;
-    }
-    let shown = |one: Finding| Finding { path: super::place(&one.path), ..one };
-    findings.into_iter().map(shown).collect()
 }

@@ -44,7 +44,11 @@ fn prepare(
     call: ToolCall,
     model: Option<ModelArgs>,
 ) -> Prepared {
-    super::prepare(toolbox, grant, guard::screen(toolbox, call, model, &CallExceptions::default()))
+    super::prepare(
+        toolbox,
+        grant,
+        guard::screen(toolbox, call, model, (&CallExceptions::default(), Vec::new())),
+    )
 }
 
 fn grant(tool: &str) -> Grant {
