@@ -369,3 +369,33 @@ async fn a_value_of_one_message_passes_to_a_model_and_no_other_message_with_one_
     let verdict = exported(&world, &agent.run, "exported");
     assert_eq!(outcome(&verdict, "P4").0, "VALID", "{verdict}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_of_which_one_value_passes_and_another_is_masked_is_the_same_when_it_is_repeated() {
+    let world = World::new().await;
+    let mut gate = world.estate.serve().await;
+    let agent = gate.open().await;
+    let shown = way(&blocked(agent.call("note.put", "first", &put("text", &token())).await));
+    let (exit, said) = world.allows(&gate, &words(&shown), 300);
+    assert_eq!(exit, Some(0), "{said}");
+    gate.stop().await;
+    world.estate.configure(|config| config["firewall"]["arguments"] = json!({"secret": "redact"}));
+    let mut gate = world.estate.serve().await;
+    let excused = format!("the fixture is {} here", token());
+    // Of one kind each: by an order, and because it may well be none.
+    let example = ["AKIA", "IOSFODNN7EXAMPLE"].concat();
+    let key = ["AKIA", "Z7QX4LMN2RTV6WYB"].concat();
+    for (id, args) in [
+        ("order", json!({"text": excused, "other": other_token()})),
+        ("low", json!({"text": format!("like {example}"), "other": format!("use {key}")})),
+    ] {
+        let args = args.to_string();
+        passes(&agent, "note.put", id, &args).await;
+        passes(&agent, "note.put", id, &args).await;
+        let findings = data_of(&world.estate, "call.authorized", id)["findings"].clone();
+        let actions: Vec<_> =
+            findings.as_array().unwrap().iter().map(|one| &one["action"]).collect();
+        assert_eq!(actions, ["redact", "warn"], "{findings}");
+    }
+    gate.stop().await;
+}

@@ -32,7 +32,7 @@ pub struct Remembered {
     pub mark: Option<Digest>,
     /// The form of a request to a model that was held.
     pub asked_in: Option<AskedIn>,
-    /// The kinds of findings that are masked in the arguments.
+    /// The kinds of which every finding in the arguments is masked.
     pub masked: Vec<String>,
 }
 
@@ -47,11 +47,14 @@ pub enum Likeness {
     Unknown,
 }
 
-/// The kinds of findings that are masked in the arguments, each once.
+/// The kinds of which every finding in the arguments is masked. WHY not those of which one passed, by an order or
+/// because it may well be none: no policy wanted these masked.
 fn masked_kinds(decision: &Decision<'_>) -> Vec<String> {
-    let masked = decision.findings.iter().filter(|one| one.action == GuardAction::Redact);
-    let kinds: BTreeSet<&str> = masked.map(|one| one.kind.as_str()).collect();
-    kinds.into_iter().map(str::to_owned).collect()
+    let (masked, others): (Vec<_>, Vec<_>) =
+        decision.findings.iter().partition(|one| one.action == GuardAction::Redact);
+    let passed: BTreeSet<&str> = others.into_iter().map(|one| one.kind.as_str()).collect();
+    let kinds: BTreeSet<&str> = masked.into_iter().map(|one| one.kind.as_str()).collect();
+    kinds.difference(&passed).map(|kind| (*kind).to_owned()).collect()
 }
 
 impl Remembered {
