@@ -129,28 +129,17 @@ impl Road {
         args: &[u8],
     ) -> Result<Option<CallId>, Fault> {
         let Some(named) = ToolName::parse(tool) else { return Ok(None) };
-        // WHY first: the search for what is masked costs more.
-        if run.held_of(tool).is_empty() {
-            return Ok(None);
-        }
         self.held_in(run, (&named, args), None).await
     }
 
-    /// The arguments with which the gate judged such a call of an agent, if it masked them: the held call
-    /// is recorded with these.
-    fn masked(
-        &self,
-        run: &Run,
-        (tool, args): (&ToolName, &[u8]),
-        remembered: &Remembered,
-    ) -> Option<Vec<u8>> {
+    /// Such a call of an agent, whose arguments the gate may have masked when it held it.
+    fn maskable(run: &Run, tool: &ToolName, args: &[u8]) -> Option<ToolCall> {
         // A tool call of an answer is never masked.
         if tool.as_str().starts_with(client::PREFIX) {
             return None;
         }
         let like = run.origin(CallId::parse("like")?, None);
-        let call = ToolCall::parse(like, tool.as_str(), args).ok()?;
-        self.as_recorded(&call, remembered)
+        ToolCall::parse(like, tool.as_str(), args).ok()
     }
 
     /// The same for a request in this form: to a model in a dialect, or of a tool.
@@ -160,16 +149,16 @@ impl Road {
         (tool, args): (&ToolName, &[u8]),
         form: Option<&AskedIn>,
     ) -> Result<Option<CallId>, Fault> {
-        for call in run.held_of(tool.as_str()) {
+        let held = run.held_of(tool.as_str());
+        let is_maskable = form.is_none() && !held.is_empty();
+        let asked = is_maskable.then(|| Self::maskable(run, tool, args)).flatten();
+        for call in held {
             let remembered = self.remembered(run, &call).await?;
-            let asked = (run.id(), &call);
-            let masked = match form {
-                None => self.masked(run, (tool, args), &remembered),
-                Some(_) => None,
-            };
+            let masked = asked.as_ref().and_then(|asked| self.as_recorded(asked, &remembered));
             let args = masked.as_deref().unwrap_or(args);
+            let id = (run.id(), &call);
             let same = remembered.asked_in.as_ref() == form
-                && self.ledger.likeness(&remembered, asked, (tool, args)) == Likeness::Same;
+                && self.ledger.likeness(&remembered, id, (tool, args)) == Likeness::Same;
             if same {
                 run.state.lock().taken_up.remove(&call);
                 return Ok(Some(call));

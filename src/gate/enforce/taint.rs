@@ -27,7 +27,7 @@ use crate::policy::flow::{FlowFloor, TaintFacts};
 use crate::record::call::TaintLabel;
 use crate::record::run::TaintCleared;
 use crate::record::{Draft, List};
-use crate::taint::{Reading, ReadingCopy, SharedReading};
+use crate::taint::{Reading, ReadingCopy, SharedReading, add_labels};
 
 /// How long an order waits until the answers before it are recorded. WHY bounded: answers that come behind
 /// it wait too.
@@ -74,12 +74,7 @@ impl CallerTaint {
         self.sharing == 0 && self.apart.is_empty() && self.until <= now
     }
 
-    /// Puts a run apart that knows no more than this.
-    fn set_apart(&mut self, run: RunId, reading: &SharedReading) {
-        self.apart.insert(run, Arc::clone(reading));
-    }
-
-    /// The same for a run that shared what the others know, or was apart before.
+    /// Puts a run apart that knows no more than this, whether it shared what the others know or was apart before.
     fn cleared(&mut self, run: RunId, reading: &SharedReading) {
         if self.apart.insert(run, Arc::clone(reading)).is_some() {
             return;
@@ -148,7 +143,7 @@ impl TaintOfCallers {
     fn opened(&self, run: &Run, now: Duration) {
         let above = callers_above(run);
         let mut taint = run.taint.lock();
-        let read = taint.reading().lock().copy();
+        let read = taint.copy();
         self.with(caller(run), now, |known| {
             for above in above {
                 let below = known.above.entry(above).or_default();
@@ -156,7 +151,7 @@ impl TaintOfCallers {
             }
             known.shared.lock().add(&read);
             if taint.cleared() > 0 {
-                known.set_apart(run.id, taint.reading());
+                known.apart.insert(run.id, Arc::clone(taint.reading()));
             } else {
                 known.sharing = known.sharing.saturating_add(1);
                 taint.share(&known.shared);
@@ -217,7 +212,7 @@ impl Road {
         // What a run has read goes to its model, which is part of the agent.
         if prepared.tool().is_none_or(|tool| is_model(&tool.kind)) {
             return TaintFacts {
-                labels: run.taint.lock().reading().lock().labels().clone(),
+                labels: run.taint.lock().labels(),
                 floor,
                 ..TaintFacts::default()
             };
@@ -281,12 +276,17 @@ impl Road {
         }
     }
 
+    /// What the runs of callers have read, unless each run is judged by what it read itself.
+    fn of_callers(&self) -> Option<&TaintOfCallers> {
+        (!self.settings.taint.linger.is_zero()).then_some(&self.runs.taint)
+    }
+
     /// What those have read who learn of an answer to this run, each once.
     fn readers(&self, run: &Run) -> Vec<SharedReading> {
         let runs = || std::iter::once(run).chain(run.above());
         let mut all: Vec<_> = runs().map(|one| Arc::clone(one.taint.lock().reading())).collect();
-        if !self.settings.taint.linger.is_zero() {
-            self.runs.taint.reached(runs().map(caller), &mut all);
+        if let Some(callers) = self.of_callers() {
+            callers.reached(runs().map(caller), &mut all);
         }
         all.sort_by_key(Arc::as_ptr);
         all.dedup_by(|one, other| Arc::ptr_eq(one, other));
@@ -295,7 +295,7 @@ impl Road {
 
     /// What a new run knows of its parent's reading and of `recorded`, the labels of what it is a fork of.
     pub(super) fn inherited(parent: Option<&Run>, recorded: Option<&ReadingCopy>) -> Reading {
-        let of_parent = parent.map(|run| run.taint.lock().reading().lock().copy());
+        let of_parent = parent.map(|run| run.taint.lock().copy());
         let mut reading = Reading::default();
         of_parent.iter().chain(recorded).for_each(|one| reading.add(one));
         reading
@@ -311,9 +311,7 @@ impl Road {
         let now = self.clock.monotonic();
         let until = now.saturating_add(self.settings.taint.linger);
         let mut labels = self.runs.taint.labels(&key(agent, auth), now, until);
-        for (label, origin) in inherited.labels() {
-            labels.entry(*label).or_insert_with(|| origin.clone());
-        }
+        add_labels(&mut labels, inherited.labels());
         List::some(labels.into_iter().map(|(label, origin)| {
             let LabelOrigin { run, call } = origin;
             TaintLabel { call, label, run: Some(run) }
@@ -323,20 +321,20 @@ impl Road {
     /// Lets a run that others know of now share what its caller's runs read, and the runs above know what it
     /// knows.
     pub(super) fn share_taint(&self, run: &Run) {
-        if !self.settings.taint.linger.is_zero() {
-            self.runs.taint.opened(run, self.clock.monotonic());
+        if let Some(callers) = self.of_callers() {
+            callers.opened(run, self.clock.monotonic());
         }
         if run.parent.is_none() {
             return;
         }
-        let known = run.taint.lock().reading().lock().copy();
+        let known = run.taint.lock().copy();
         self.readers(run).iter().for_each(|reading| reading.lock().add(&known));
     }
 
     /// The same for a new run: its parent may have read something while the opening was recorded.
     pub(super) fn share_new_taint(&self, run: &Run) {
         if let Some(parent) = &run.parent {
-            let read = parent.taint.lock().reading().lock().copy();
+            let read = parent.taint.lock().copy();
             run.taint.lock().reading().lock().add(&read);
         }
         self.share_taint(run);
@@ -344,9 +342,9 @@ impl Road {
 
     /// Keeps what a run that is over has read for its caller's next runs.
     pub(super) fn linger(&self, run: &Run) {
-        let (now, linger) = (self.clock.monotonic(), self.settings.taint.linger);
-        if !linger.is_zero() {
-            self.runs.taint.sealed(run, now, now.saturating_add(linger));
+        if let Some(callers) = self.of_callers() {
+            let now = self.clock.monotonic();
+            callers.sealed(run, now, now.saturating_add(self.settings.taint.linger));
         }
     }
 
@@ -381,8 +379,7 @@ impl Road {
         if run.taint.lock().cleared() >= row.seq {
             return Json::object([known(true)]);
         }
-        let labels: Vec<Label> =
-            run.taint.lock().reading().lock().labels().keys().copied().collect();
+        let labels: Vec<Label> = run.taint.lock().labels().into_keys().collect();
         let given = &row.given;
         let entry = TaintCleared {
             auth: given.auth.as_str().into(),
@@ -399,10 +396,9 @@ impl Road {
         tracing::warn!(run = %id, order = row.seq, by = %given.subject, "an operator cleared the labels of a run");
         let mut taint = run.taint.lock();
         taint.clear(row.seq);
-        if !self.settings.taint.linger.is_zero() {
-            let now = self.clock.monotonic();
+        if let Some(callers) = self.of_callers() {
             let apart = |known: &mut CallerTaint| known.cleared(run.id, taint.reading());
-            self.runs.taint.with(caller(&run), now, apart);
+            callers.with(caller(&run), self.clock.monotonic(), apart);
         }
         drop(taint);
         Json::object([known(true), ("labels", Json::of(&labels))])

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use marks::{Mark, MarkKey};
 use own::{OwnMarks, UnmarkedCalls};
 use parking_lot::Mutex;
-pub use reading::{Reading, ReadingCopy, SharedReading};
+pub use reading::{Reading, ReadingCopy, SharedReading, add_labels};
 
 use crate::catalog::web_url;
 use crate::domain::call::ToolCall;
@@ -259,6 +259,18 @@ impl Taint {
     #[must_use]
     pub const fn reading(&self) -> &SharedReading {
         &self.reading
+    }
+
+    /// The labels of that, each with the first call that brought it.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<Label, LabelOrigin> {
+        self.reading.lock().labels().clone()
+    }
+
+    /// What others get of that.
+    #[must_use]
+    pub fn copy(&self) -> ReadingCopy {
+        self.reading.lock().copy()
     }
 
     /// Lets the run know what others know, in place of what it knew.

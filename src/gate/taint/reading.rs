@@ -53,6 +53,13 @@ pub struct ReadingCopy {
     unknown: bool,
 }
 
+/// Adds labels; where one is known, the call that brought it first stays.
+pub fn add_labels(known: &mut BTreeMap<Label, LabelOrigin>, more: &BTreeMap<Label, LabelOrigin>) {
+    for (label, origin) in more {
+        known.entry(*label).or_insert_with(|| origin.clone());
+    }
+}
+
 impl ReadingCopy {
     /// These labels, before the answers that bring them.
     #[must_use]
@@ -87,9 +94,7 @@ impl Reading {
     /// Adds what others have read.
     pub fn add(&mut self, other: &ReadingCopy) {
         self.unknown |= other.unknown;
-        for (label, origin) in &other.labels {
-            self.labels.entry(*label).or_insert_with(|| origin.clone());
-        }
+        add_labels(&mut self.labels, &other.labels);
         if other.sources.is_empty() {
             return;
         }
