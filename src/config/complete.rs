@@ -1,6 +1,6 @@
 //! Makes a document complete: overrides, defaults, and paths relative to the file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -82,19 +82,54 @@ pub(super) fn set(value: &mut Value, pointer: &str, to: Value) {
 
 /// Makes every path absolute. Tools and servers take theirs from the same directory themselves, when they are checked.
 pub(super) fn resolve(value: &mut Value, schema: &Value, base: &Path) {
+    each_path(value, schema, &|path| base.join(path));
+}
+
+/// Moves the absolute paths of a container to where its files lie on this machine. Whether a text of
+/// a tool or a server is a path is seen by whether it names something there.
+pub(super) fn below(value: &mut Value, schema: &Value, root: &Path) {
+    let moved = |path: &str| root.join(path.trim_start_matches('/'));
+    each_path(value, schema, &|path| match Path::new(path).starts_with(root) {
+        true => path.into(),
+        false => moved(path),
+    });
+    for name in APART {
+        let Some(section) = value.get_mut(name) else { continue };
+        each_text(section, &|text| {
+            let place = text.starts_with('/').then(|| moved(text));
+            if let Some(place) = place.filter(|place| place.exists()) {
+                *text = place.display().to_string();
+            }
+        });
+    }
+}
+
+/// Sections in which no schema says what is a path.
+const APART: [&str; 2] = ["tools", "servers"];
+
+fn each_text(value: &mut Value, each: &dyn Fn(&mut String)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| each_text(item, each)),
+        Value::Object(members) => members.values_mut().for_each(|member| each_text(member, each)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn each_path(value: &mut Value, schema: &Value, place: &dyn Fn(&str) -> PathBuf) {
     let one = |path: &mut Value| {
         let Some(text) = path.as_str().filter(|text| !text.is_empty()) else { return };
         // The agent that holds a key is named by the file of its public half.
         *path = Value::from(match text.strip_prefix(AGENT) {
-            Some(public) => format!("{AGENT}{}", base.join(public).display()),
-            None => base.join(text).display().to_string(),
+            Some(public) => format!("{AGENT}{}", place(public).display()),
+            None => place(text).display().to_string(),
         });
     };
     let (Some(sections), Some(schemas)) = (value.as_object_mut(), schema.get("properties")) else {
         return;
     };
     for (name, section) in sections {
-        let schema = schemas.get(name).filter(|_| !["tools", "servers"].contains(&name.as_str()));
+        let schema = schemas.get(name).filter(|_| !APART.contains(&name.as_str()));
         if let Some(schema) = schema {
             paths(section, schema, &one);
         }

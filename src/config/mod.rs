@@ -50,7 +50,7 @@ pub mod tls;
 mod trust;
 
 pub use alerts::Alerts;
-use complete::{complete, resolve};
+use complete::{below, complete, resolve};
 pub use firewall::{Firewall, own_rules};
 pub use isolation::{Isolation, Posture, SelfTest};
 pub use ledger::{Ledger, Postgres, Secret, Sqlite};
@@ -275,6 +275,27 @@ impl Config {
     /// # Errors
     /// Everything that is wrong, each with file, line, column and key (or the variable's name).
     pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<Problem>> {
+        Self::load_at(path, env, None)
+    }
+
+    /// As [`Self::load`], for the files of a container: an absolute path is one below `root`. In tools
+    /// and servers, where no schema says what is a path, that is every text that names a file there.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_below(
+        root: &Path,
+        path: &Path,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Vec<Problem>> {
+        Self::load_at(path, env, Some(root))
+    }
+
+    fn load_at(
+        path: &Path,
+        env: &dyn Fn(&str) -> Option<String>,
+        root: Option<&Path>,
+    ) -> Result<Self, Vec<Problem>> {
         let file = path.display().to_string();
         let alone = |message: String| {
             vec![Problem { file: file.clone(), line: 0, column: 0, key: String::new(), message }]
@@ -286,7 +307,7 @@ impl Config {
         })?;
         let whole = std::path::absolute(path).map_err(|e| alone(e.to_string()))?;
         let base = whole.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { file: Some(whole), ..Self::read(&bytes, &file, &base, env)? })
+        Ok(Self { file: Some(whole), ..Self::read_at(&bytes, &file, (&base, root), env)? })
     }
 
     /// As [`Self::load`], from bytes; `base` is the directory relative paths start from.
@@ -299,6 +320,15 @@ impl Config {
         base: &Path,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, Vec<Problem>> {
+        Self::read_at(bytes, file, (base, None), env)
+    }
+
+    fn read_at(
+        bytes: &[u8],
+        file: &str,
+        (base, root): (&Path, Option<&Path>),
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Vec<Problem>> {
         let schema = schema();
         let mut document = Document::parse(bytes, file).map_err(|e| vec![e])?;
         let overridden = overrides::apply(&mut document.value, &schema, env);
@@ -307,6 +337,9 @@ impl Config {
             .map_err(|why| vec![document.error("", format!("the schema is broken: {why}"))])?;
         complete(&mut document.value, &schema, env);
         resolve(&mut document.value, &schema, base);
+        if let Some(root) = root {
+            below(&mut document.value, &schema, root);
+        }
         let connect = check::check(&document, env, &mut problems);
         if problems.is_empty() {
             problems.extend(unread::<catalog::Tool>(&document, "tools"));

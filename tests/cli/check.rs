@@ -103,3 +103,98 @@ fn options_that_exclude_each_other_are_refused() {
     folder.run(&["check", "--pre", "--as-agent"]).ends(64);
     folder.run(&["check", "--offline", "--as-agent"]).ends(64);
 }
+
+/// Values of the chart with this configuration, and the arguments that put the folder's other files there.
+fn chart(folder: &Folder, config: &str, more: &str) -> Vec<String> {
+    let text = config.replace('\n', "\n      ");
+    let values = format!("gate:\n  files:\n    wicketgate.yaml: |\n      {text}\n{more}");
+    folder.write("values.yaml", &values);
+    let files = ["agent.yaml", "agent.yaml.sig.json", "k.pub"].map(|file| {
+        let key = file.replace('.', "\\.");
+        ["--set-file".to_owned(), format!("gate.files.keys/{key}={file}")]
+    });
+    let first = ["check", "--chart", "values.yaml"].map(str::to_owned);
+    first.into_iter().chain(files.into_iter().flatten()).collect()
+}
+
+const MOUNTED: &str = "trust: {manifest_keys: [/etc/wicketgate/keys/k.pub]}
+agents:
+- manifest: keys/agent.yaml
+  callers: [{uid: 10001}]
+tools:
+- {name: repo.read, description: Reads, kind: file.read, tier: T0, read_only: true, file: {root: /etc/wicketgate/keys, name: keys}}
+";
+
+#[test]
+fn the_files_in_values_of_the_chart_are_checked_as_the_container_reads_them() {
+    let folder = Folder::with_manifest();
+    let args = chart(&folder, MOUNTED, "");
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let said = folder.run(&args).ends(0);
+    assert!(said.out.contains("`/etc/wicketgate/wicketgate.yaml` can be read"), "{}", said.out);
+    assert!(said.out.contains("agents\n  √ agent `example-agent`"), "{}", said.out);
+    assert!(said.out.contains("tools\n  √ "), "{}", said.out);
+    assert!(!said.out.contains("wicketgate-check-"), "no path of this machine: {}", said.out);
+
+    folder.edit("values.yaml", "keys/k.pub]", "keys/other.pub]");
+    let list = folder.run(&[&args[..], &["--json"]].concat()).ends(78).json();
+    let (outcome, text) = &section(&list, "configuration")[0];
+    assert_eq!(outcome, "failed", "{list}");
+    assert!(text.contains("/etc/wicketgate/keys/other.pub"), "{text}");
+}
+
+#[test]
+fn what_only_the_cluster_mounts_is_skipped_and_what_the_chart_sets_counts() {
+    let folder = Folder::with_manifest();
+    let tool = "- {name: api.get, description: Gets, kind: http, tier: T1, read_only: true, input_schema: {type: object}, http: {method: GET, url: 'https://api.test/x'}, credentials: [{file: /run/secrets/wicketgate/token, header: Authorization}]}\n- {name: api.put, description: Puts, kind: http, tier: T1, input_schema: {type: object}, http: {method: POST, url: 'https://api.test/y', body: args}, credentials: [{env: API_KEY, header: Authorization}]}\n";
+    let more = "  env: [{name: WICKETGATE__LIMITS__HOLD_SECONDS, value: '0'}, {name: API_KEY, valueFrom: {}}]\n";
+    let args = chart(&folder, &format!("{MOUNTED}{tool}"), more);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let said = folder.run(&args).ends(78);
+    assert!(said.out.contains("WICKETGATE__LIMITS__HOLD_SECONDS"), "{}", said.out);
+
+    folder.edit("values.yaml", "HOLD_SECONDS, value: '0'", "HOLD_SECONDS, value: '5'");
+    let said = folder.run(&args).ends(0);
+    for part in ["/run/secrets/wicketgate/token", "API_KEY"] {
+        let line = said.out.lines().find(|line| line.contains(part)).unwrap_or_default();
+        assert!(line.starts_with("  - not checked here, it is the cluster's: "), "{}", said.out);
+    }
+
+    // What cannot be read without a Secret leaves the rest unknown.
+    let said = Folder::with_manifest();
+    let operators = "operators: [{subject: ada@example.com, roles: [operator], token_file: /run/secrets/wicketgate/ada.token}]\n";
+    let args_of = chart(&said, &format!("{MOUNTED}{operators}"), "");
+    let list = said.run(&args_of.iter().map(String::as_str).chain(["--json"]).collect::<Vec<_>>());
+    let list = list.ends(2).json();
+    let sections = ["configuration", "cluster"].map(|name| section(&list, name)[0].0.clone());
+    assert_eq!(sections, ["skipped", "unknown"], "{list}");
+
+    // Nothing of the chart gives it: that is a mistake in the values.
+    folder.edit("values.yaml", "name: API_KEY", "name: OTHER_KEY");
+    folder.run(&args).ends(78);
+}
+
+#[test]
+fn a_container_below_a_directory_is_checked_and_values_that_are_none_are_named() {
+    let folder = Folder::with_manifest();
+    std::fs::create_dir_all(folder.path("image/etc/wicketgate/keys")).unwrap();
+    for file in ["agent.yaml", "agent.yaml.sig.json", "k.pub"] {
+        folder.write(&format!("image/etc/wicketgate/keys/{file}"), folder.read(file));
+    }
+    folder.write("image/etc/wicketgate/wicketgate.yaml", MOUNTED);
+    let config = "image/etc/wicketgate/wicketgate.yaml";
+    let said = folder.run(&["check", "--root", "image", "--config", config]).ends(0);
+    assert!(said.out.contains("√ agent `example-agent`"), "{}", said.out);
+    folder.edit(config, "keys/agent.yaml", "keys/other.yaml");
+    let said = folder.run(&["check", "--root", "image", "--config", config]).ends(78);
+    assert!(said.out.contains("`/etc/wicketgate/keys/other.yaml`"), "{}", said.out);
+
+    folder.write("values.yaml", "gate: {files: {agent.yaml: x}}\n");
+    let said = folder.run(&["check", "--chart", "values.yaml"]).ends(78);
+    assert!(said.err.contains("--set-file gate.files.wicketgate"), "{}", said.err);
+    folder.write("values.yaml", "gate: {files: {wicketgate.yaml: '{}', ../x: ''}}\n");
+    let said = folder.run(&["check", "--chart", "values.yaml"]).ends(78);
+    assert!(said.err.contains("`gate.files.../x`"), "{}", said.err);
+    let said = folder.run(&["check", "--set-file", "gate.files"]).ends(78);
+    assert!(said.err.contains("expected KEY=FILE"), "{}", said.err);
+}

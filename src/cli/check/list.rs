@@ -78,6 +78,23 @@ impl CheckSection {
         self.add(CheckOutcome::Failed, text.into(), hint.into());
     }
 
+    /// The same in other words. A line that `skipped` has a text for was not checked.
+    pub fn told(
+        mut self,
+        words: &dyn Fn(&str) -> String,
+        skipped: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        for line in &mut self.lines {
+            line.text = words(&line.text);
+            line.hint = line.hint.as_deref().map(words);
+            let instead = skipped(&line.text).filter(|_| line.outcome == CheckOutcome::Failed);
+            if let Some(text) = instead {
+                *line = CheckLine { outcome: CheckOutcome::Skipped, text, hint: None };
+            }
+        }
+        self
+    }
+
     /// Whether it has no line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()

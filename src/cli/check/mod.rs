@@ -1,5 +1,6 @@
 //! `wicketgate check`: one list of everything that has to be right, with what to do where it is not.
 
+mod container;
 mod gate;
 mod ground;
 mod list;
@@ -8,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::config::{self, ConfigFile};
 use super::{Exit, block_on, doctor, fail, tools};
-use crate::app::named::{Area, NamedFiles, NamedLine};
+use crate::app::named::{self, Area, NamedFiles, NamedLine};
 use crate::config::Config;
+use container::Container;
 use list::{CheckList, CheckSection, waiting};
 
 /// Check everything that a gate needs, and say what to do where something is wrong.
@@ -17,13 +19,17 @@ use list::{CheckList, CheckSection, waiting};
 #[command(after_help = "Examples:\n  \
         wicketgate check\n  \
         wicketgate check --pre --config deploy/wicketgate.yaml\n  \
-        wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n\n\
+        wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n  \
+        wicketgate check --chart values.yaml --set-file 'gate.files.agent\\.yaml=agent.yaml'\n  \
+        wicketgate check --root image --config image/etc/wicketgate/wicketgate.yaml\n\n\
         Checks the configuration and its signatures, the policy bundle, the state directory, the ledger and the clock, the\n\
         servers behind the tools, and the running gate. It calls no tool, sends no credential but to a database, and writes nothing.\n\n\
         Exit codes: 0 nothing failed, 1 something failed, 2 something could not be determined, 78 the configuration is wrong.")]
 pub struct Args {
     #[command(flatten)]
     at: ConfigFile,
+    #[command(flatten)]
+    container: container::ContainerArgs,
     /// Check before the gate runs: its addresses have to be free, and no gate is asked
     #[arg(long)]
     pre: bool,
@@ -58,16 +64,47 @@ pub fn run(args: &Args) -> Exit {
                 Err(why) => return fail(Exit::Unverifiable, why),
             }
         } else {
-            all(args, &mut list).await;
+            match Container::of(&args.container, &args.at.config) {
+                Ok(Some(container)) => files(args, &container, &mut list).await,
+                Ok(None) => all(args, &mut list).await,
+                Err(why) => return fail(Exit::Config, why),
+            }
         }
         list.end(CONFIG, args.json)
     });
     done.unwrap_or_else(|exit| exit)
 }
 
+/// What the files of a container say. What is outside of them is the cluster's.
+async fn files(args: &Args, container: &Container, list: &mut CheckList) {
+    let (section, config) = loaded(container.config(), container.loaded());
+    let section = container.told(section);
+    let has_failed = section.has_failed();
+    list.add(section, args.json);
+    let mut cluster = CheckSection::new("cluster");
+    let Some(config) = config else {
+        if !has_failed {
+            cluster.unknown(
+                "the configuration needs what only the cluster has: nothing else was checked",
+                "put copies of these files below a directory, and check that with `--root`",
+            );
+            list.add(cluster, args.json);
+        }
+        return;
+    };
+    for section in areas(named::check(&config, Vec::new())) {
+        list.add(container.told(section), args.json);
+    }
+    cluster.skipped(
+        "the state directory, the ledger, the servers of the tools and the running gate are the container's: \
+         run `wicketgate check` in it",
+    );
+    list.add(cluster, args.json);
+}
+
 async fn all(args: &Args, list: &mut CheckList) {
     let file = &args.at.config;
-    let (section, config) = loaded(file);
+    let (section, config) = loaded(file, config::load(file));
     list.add(section, args.json);
     let Some(config) = config else { return };
     let (found, uncompared) = config::named_files(&config).await;
@@ -89,9 +126,9 @@ async fn all(args: &Args, list: &mut CheckList) {
 }
 
 /// The file and the environment.
-fn loaded(file: &Path) -> (CheckSection, Option<Config>) {
+fn loaded(file: &Path, read: Result<Config, Vec<String>>) -> (CheckSection, Option<Config>) {
     let mut section = CheckSection::new("configuration");
-    match config::load(file) {
+    match read {
         Ok(config) => {
             section.passed(format!("`{}` can be read, every field is known", file.display()));
             crate::config::operators::unheard(&config)
