@@ -68,8 +68,8 @@ struct Finder {
     forms: Vec<zeroize::Zeroizing<String>>,
     /// Places in `forms`, in the order of the forms' bytes.
     in_order: Vec<usize>,
-    /// The bytes with which a form begins, a bit each.
-    first_bytes: [u64; 4],
+    /// How forms begin.
+    fronts: FrontSet,
     prefixes: Option<Regex>,
 }
 
@@ -91,14 +91,8 @@ impl Finder {
             (!prefixes.is_empty()).then(|| Regex::new(&prefixes.join("|")).ok()).flatten();
         let mut in_order: Vec<usize> = (0..forms.len()).collect();
         in_order.sort_by_key(|form| forms.get(*form).map(|form| form.as_bytes()));
-        let mut first_bytes = [0_u64; 4];
-        for byte in forms.iter().filter_map(|form| form.bytes().next()) {
-            let (word, bit) = place(byte);
-            if let Some(word) = first_bytes.get_mut(word) {
-                *word |= bit;
-            }
-        }
-        Self { generation, forms, in_order, first_bytes, prefixes }
+        let fronts = FrontSet::of(forms.iter().map(|form| form.as_bytes()));
+        Self { generation, forms, in_order, fronts, prefixes }
     }
 
     /// Whether a text ends with the beginning of a form, of at least [`BEGINNING_MIN`] bytes.
@@ -106,12 +100,10 @@ impl Finder {
         let longest = self.forms.first().map_or(0, |form| form.len());
         let from = text.len().saturating_sub(longest.saturating_sub(1));
         let mut rest = text.as_bytes().get(from..).unwrap_or_default();
-        while let [first, after @ ..] = rest
-            && rest.len() >= BEGINNING_MIN
+        while let [_, after @ ..] = rest
+            && let Some(front) = rest.first_chunk()
         {
-            let (word, bit) = place(*first);
-            let possible = self.first_bytes.get(word).is_some_and(|word| word & bit != 0);
-            if possible && self.goes_on(rest) {
+            if self.fronts.may_hold(*front) && self.goes_on(rest) {
                 return true;
             }
             rest = after;
@@ -363,9 +355,39 @@ fn before_escape(text: &str) -> Option<&str> {
     text.get(..at).filter(|before| text.len().saturating_sub(before.len()) < ESCAPE)
 }
 
-/// Where a byte is in a set of bytes: the word and its bit.
-fn place(byte: u8) -> (usize, u64) {
-    (usize::from(byte / 64), 1 << (byte % 64))
+/// A bit for each of the first bytes with which a form begins, at a place that others may have, too.
+/// WHY: a text that goes on is asked at each of its last bytes whether a form begins there, and the
+/// forms of a secret begin with most letters.
+#[derive(Default)]
+struct FrontSet(Vec<u64>);
+
+impl FrontSet {
+    /// Bits of a place.
+    const BITS: u32 = 16;
+
+    fn of<'f>(forms: impl Iterator<Item = &'f [u8]>) -> Self {
+        let mut words = vec![0_u64; 1 << (Self::BITS - 6)];
+        for front in forms.filter_map(|form| form.first_chunk()) {
+            let (word, bit) = Self::place(*front);
+            if let Some(word) = words.get_mut(word) {
+                *word |= bit;
+            }
+        }
+        Self(words)
+    }
+
+    /// Whether a form may begin with these bytes.
+    fn may_hold(&self, front: [u8; BEGINNING_MIN]) -> bool {
+        let (word, bit) = Self::place(front);
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// The word of these bytes, and the bit in it.
+    fn place(front: [u8; BEGINNING_MIN]) -> (usize, u64) {
+        // An odd constant spreads neighbours (Knuth, volume 3, section 6.4).
+        let mixed = u32::from_le_bytes(front).wrapping_mul(0x9E37_79B1) >> (32 - Self::BITS);
+        (usize::try_from(mixed / 64).unwrap_or_default(), 1 << (mixed % 64))
+    }
 }
 
 /// Increases whenever one of the secrets changes.

@@ -245,6 +245,7 @@ impl Exchange<'_> {
             answer: answer::stream(self.ready.dialect, self.rules(mask.is_some())),
             mask,
             text: HoldBack::new(self.scrub),
+            frames: Vec::new(),
             shown: 0,
         };
         let mut read = 0_u64;
@@ -257,13 +258,9 @@ impl Exchange<'_> {
             if read > self.cap() {
                 return Err(Broken::TooMuch(self.cap()));
             }
-            for event in events.push(&data)? {
-                if pump.answer.is_over() {
-                    break;
-                }
-                pump.event(event, &mut flow).await?;
-                self.uses(self.so_far(place, pump.answer.usage(), pump.seen()));
-            }
+            let taken = pump.events(events.push(&data)?, &mut flow).await;
+            self.uses(self.so_far(place, pump.answer.usage(), pump.seen()));
+            taken?;
         }
         // A connection that was read to its end takes the next request.
         let _in_time = flow.beside(tokio::time::timeout(END_WAIT, drained(body))).await?;

@@ -68,6 +68,42 @@ impl<'a> HoldBack<'a> {
         Ok(self.follow(Leaving::Piece(frame)))
     }
 
+    /// Takes frames that came together and may all leave now; none of them, if they have to be taken
+    /// one by one. WHY: each look goes through the texts before it, so one look for all is as much
+    /// work as one for each.
+    pub fn push_all(&mut self, frames: &[(Bytes, Vec<FrameText>)]) -> Option<Vec<Leaving>> {
+        if frames.len() < 2 || !self.begun.is_empty() || self.all_begun {
+            return None;
+        }
+        let bytes: Vec<u8> = frames.iter().flat_map(|(frame, _)| frame).copied().collect();
+        if self.scrub.hides_in(&bytes) {
+            return None;
+        }
+        let mut all = self.all.clone();
+        let mut windows: BTreeMap<&str, String> = BTreeMap::new();
+        for piece in frames.iter().flat_map(|(_, texts)| texts) {
+            all.push_str(&piece.text);
+            for name in names(piece) {
+                let window = || self.windows.get(name).cloned().unwrap_or_default();
+                windows.entry(name).or_insert_with(window).push_str(&piece.text);
+            }
+        }
+        let is_clear = |text: &str| self.scrub.end_of(text) == TextEnd::Clear;
+        // A text that is the only one is looked through once.
+        let mut apart = windows.values().filter(|window| **window != all);
+        if !is_clear(&all) || !apart.all(|window| is_clear(window)) {
+            return None;
+        }
+        let kept = self.kept();
+        for (name, mut window) in windows {
+            shorten(&mut window, kept);
+            self.windows.insert(name.to_owned(), window);
+        }
+        shorten(&mut all, kept);
+        self.all = all;
+        Some(self.follow(Leaving::Piece(bytes.into())))
+    }
+
     /// Takes a part in which nothing goes on; returns what may leave now.
     pub fn follow(&mut self, part: Leaving) -> Vec<Leaving> {
         self.waiting.push_back(part);
@@ -78,28 +114,33 @@ impl<'a> HoldBack<'a> {
     }
 
     fn look(&mut self, piece: &FrameText) -> Result<(), HoldsCredential> {
-        let FrameText { place, kind, text } = piece;
-        // Twice the longest: characters between its own do not push its beginning out.
-        let kept = self.scrub.longest().saturating_mul(2).max(WINDOW);
+        let text = &piece.text;
+        let kept = self.kept();
         // A text that is the only one is looked through once.
         let before = self.all.len();
         self.all.push_str(text);
         self.all_begun = self.begins(&self.all)?;
-        for name in [Some(place), Some(kind).filter(|kind| *kind != place)].into_iter().flatten() {
+        for name in names(piece) {
             let mut window = self.windows.remove(name).unwrap_or_default();
             let is_apart = self.all.get(..before) != Some(&window);
             window.push_str(text);
             let begun = if is_apart { self.begins(&window)? } else { self.all_begun };
             shorten(&mut window, kept);
-            self.windows.insert(name.clone(), window);
+            self.windows.insert(name.to_owned(), window);
             if begun {
-                self.begun.insert(name.clone());
+                self.begun.insert(name.to_owned());
             } else {
                 self.begun.remove(name);
             }
         }
         shorten(&mut self.all, kept);
         Ok(())
+    }
+
+    /// Bytes of a text that are kept: twice the longest form, so that characters between its own do
+    /// not push its beginning out.
+    fn kept(&self) -> usize {
+        self.scrub.longest().saturating_mul(2).max(WINDOW)
     }
 
     /// Whether this text ends with what may be the beginning of a credential.
@@ -122,6 +163,15 @@ impl<'a> HoldBack<'a> {
     }
 }
 
+/// The names of the texts that this piece goes on.
+fn names(piece: &FrameText) -> impl Iterator<Item = &str> {
+    let FrameText { place, kind, .. } = piece;
+    [Some(place), Some(kind).filter(|kind| *kind != place)]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+}
+
 /// Keeps this many bytes at the end of a text, or the whole characters among them.
 fn shorten(text: &mut String, kept: usize) {
     let mut from = text.len().saturating_sub(kept);
@@ -134,6 +184,7 @@ fn shorten(text: &mut String, kept: usize) {
 #[cfg(test)]
 mod tests {
     use base64::Engine as _;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::catalog::secret::Secret;
@@ -279,6 +330,41 @@ mod tests {
     }
 
     const BEGINNING: usize = 4;
+
+    proptest! {
+        #[test]
+        fn frames_that_come_together_leave_as_they_do_one_by_one(
+            parts in prop::collection::vec((
+                prop::sample::select(vec!["a", "b", "0 a"]),
+                prop::sample::select(vec!["sk-li", "ve/Abc", "+123=x", "yz", "see ", "é.", "wgr_", "73 6b 2d 6c", " 69 76"]),
+            ), 0..12),
+            together in 1_usize..5,
+        ) {
+            let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+            let (mut out, mut text, mut broke) = (HoldBack::new(&scrub), String::new(), false);
+            for parts in parts.chunks(together) {
+                let frame = |(place, text): &(&str, &str)| {
+                    (Bytes::from((*text).to_owned()), vec![piece(place, text)])
+                };
+                let frames: Vec<_> = parts.iter().map(frame).collect();
+                if let Some(parts) = out.push_all(&frames) {
+                    text.push_str(&text_of(parts));
+                    continue;
+                }
+                broke = frames.iter().any(|(frame, texts)| match out.push(frame.clone(), texts) {
+                    Ok(parts) => {
+                        text.push_str(&text_of(parts));
+                        false
+                    }
+                    Err(HoldsCredential) => true,
+                });
+                if broke {
+                    break;
+                }
+            }
+            prop_assert_eq!((broke, text), left(&scrub, &parts));
+        }
+    }
 
     #[test]
     fn text_without_one_leaves_at_once_or_with_the_next_piece() {

@@ -7,7 +7,7 @@ use super::exchange::{Exchange, encoded, length};
 use super::hold_back::{HoldBack, HoldsCredential, Leaving};
 use super::masking::EventMask;
 use super::proposed::Proposed;
-use crate::catalog::llm::answer::{AnsweredCall, DeniedCall, Frame, Step, StreamReader};
+use crate::catalog::llm::answer::{AnsweredCall, DeniedCall, Frame, FrameText, Step, StreamReader};
 use crate::catalog::llm::sse;
 use crate::ledger::flow::{Clearance, Flow, FlowStopped};
 
@@ -18,12 +18,33 @@ pub(super) struct Pump<'a, 'b> {
     /// What the policy masks, if it masks.
     pub mask: Option<EventMask>,
     pub text: HoldBack<'a>,
+    /// Frames that came together and have not left yet, each with the texts that it shows.
+    pub frames: Vec<(Bytes, Vec<FrameText>)>,
     /// Bytes of text and of tool calls that were seen.
     pub shown: u64,
 }
 
 impl Pump<'_, '_> {
-    pub async fn event(&mut self, event: sse::Event, flow: &mut Flow<'_>) -> Result<(), Broken> {
+    /// Takes the events that came together.
+    pub async fn events(
+        &mut self,
+        events: Vec<sse::Event>,
+        flow: &mut Flow<'_>,
+    ) -> Result<(), Broken> {
+        for event in events {
+            if self.answer.is_over() {
+                break;
+            }
+            if let Err(broken) = self.event(event, flow).await {
+                // What came before it may leave.
+                self.leave(flow).await?;
+                return Err(broken);
+            }
+        }
+        self.leave(flow).await
+    }
+
+    async fn event(&mut self, event: sse::Event, flow: &mut Flow<'_>) -> Result<(), Broken> {
         let Some(mask) = &mut self.mask else { return self.step(&event, flow).await };
         let events = mask.event(event)?;
         self.exchange.masked(mask.masked());
@@ -40,8 +61,7 @@ impl Pump<'_, '_> {
                 Step::Frame { frame, texts } => {
                     let all = texts.iter().map(|piece| length(&piece.text));
                     self.shown = all.fold(self.shown, u64::saturating_add);
-                    let parts = self.text.push(Bytes::from(frame.encode()), &texts)?;
-                    leave(parts, flow).await?;
+                    self.frames.push((Bytes::from(frame.encode()), texts));
                 }
                 Step::Call(call) => calls.push(call),
                 Step::Hold => {}
@@ -55,6 +75,7 @@ impl Pump<'_, '_> {
 
     /// Has the tool calls judged that became complete together.
     async fn calls(&mut self, calls: Vec<AnsweredCall>, flow: &mut Flow<'_>) -> Result<(), Broken> {
+        self.leave(flow).await?;
         let all = calls.iter().map(|call| length(&call.arguments));
         self.shown = all.fold(self.shown, u64::saturating_add);
         let asked = self.exchange.proposed(&calls, self.mask.as_mut())?;
@@ -79,6 +100,18 @@ impl Pump<'_, '_> {
                 Clearance::Undecided => return Err(Broken::Undecided),
             };
             leave(self.text.follow(part), flow).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the frames leave that wait for the end of what came together.
+    async fn leave(&mut self, flow: &mut Flow<'_>) -> Result<(), Broken> {
+        let frames = std::mem::take(&mut self.frames);
+        if let Some(parts) = self.text.push_all(&frames) {
+            return Ok(leave(parts, flow).await?);
+        }
+        for (frame, texts) in frames {
+            leave(self.text.push(frame, &texts)?, flow).await?;
         }
         Ok(())
     }
