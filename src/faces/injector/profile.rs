@@ -141,7 +141,7 @@ impl Profile {
     }
 
     /// Reads one file; `stem` is its name without the ending.
-    fn read(bytes: &[u8], file: &str, stem: &str) -> Result<Self, Vec<yaml::Error>> {
+    pub(super) fn read(bytes: &[u8], file: &str, stem: &str) -> Result<Self, Vec<yaml::Error>> {
         let read: ProfileFile = yaml::from_slice(bytes, file).map_err(|error| vec![error])?;
         let document = Document::parse(bytes, file).map_err(|error| vec![error])?;
         let canonical = canonical::bytes(&Json::from(document.value.clone()));

@@ -233,3 +233,113 @@ fn patch(from: &Value, to: &Value) -> Option<Value> {
     let all: Vec<Value> = changed.map(add).collect();
     (!all.is_empty()).then_some(Value::Array(all))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::injector::profile::{items, name_of};
+
+    const PROFILE: &str = "profile: strict\npod:\n  initContainers:\n    - name: gate\n      \
+        image: x@sha256:0000000000000000000000000000000000000000000000000000000000000001\n      restartPolicy: Always\n      \
+        securityContext: {runAsUser: 65532}\n      volumeMounts: [{name: socket, mountPath: /run/wicketgate}]\n  \
+        volumes: [{name: socket, emptyDir: {}}]\nagent:\n  env: [{name: WICKETGATE_SOCKET, value: /s}]\n  \
+        volumeMounts: [{name: socket, mountPath: /run/wicketgate, readOnly: true}]\n  securityContext: {runAsUser: 7}\n";
+
+    fn profiles() -> ProfileSet {
+        let profile = Profile::read(PROFILE.as_bytes(), "strict.yaml", "strict").unwrap();
+        ProfileSet::from([("strict".to_owned(), profile)])
+    }
+
+    fn review() -> Value {
+        let token = json!({"name": "kube-api-access-x", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}});
+        json!({"apiVersion": VERSION, "kind": KIND, "request": {
+            "uid": "u", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "object": {
+                "metadata": {"labels": {GATE_LABEL: "strict"}, "annotations": {"wicketgate.dev/agents": "agent"}},
+                "spec": {
+                    "initContainers": [{"name": "early", "image": "x", "securityContext": {"runAsUser": 8}}],
+                    "containers": [{"name": "agent", "image": "x", "env": [{"name": "A", "value": "a"}],
+                        "volumeMounts": [{"name": "kube-api-access-x", "mountPath": "/token"}]}],
+                    "volumes": [token, {"name": "own", "emptyDir": {}}],
+                },
+            },
+        }})
+    }
+
+    /// The places of every value.
+    fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+        all.push(at.to_owned());
+        let below: Vec<(String, &Value)> = match value {
+            Value::Object(members) => {
+                members.iter().map(|(name, value)| (name.replace('/', "~1"), value)).collect()
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(n, value)| (n.to_string(), value)).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        };
+        for (name, value) in below {
+            places(value, &format!("{at}/{name}"), all);
+        }
+    }
+
+    /// What stands for any value: of each type, and each that means something somewhere.
+    fn values() -> Vec<Value> {
+        vec![
+            json!(null),
+            json!(true),
+            json!(0),
+            json!(65532),
+            json!(""),
+            json!("gate"),
+            json!("socket"),
+            json!("agent"),
+            json!([]),
+            json!({}),
+            json!([{}]),
+            json!([null]),
+            json!({"name": "gate"}),
+            json!([{"name": "gate"}]),
+            json!(-1),
+            json!(1.5),
+        ]
+    }
+
+    #[test]
+    fn the_review_is_answered_with_a_gate() {
+        let answer = answer(WebhookPath::Mutate, review().to_string().as_bytes(), &profiles());
+        assert_eq!((answer.outcome, answer.reasons), (ReviewOutcome::Patched, Vec::new()));
+    }
+
+    proptest! {
+        /// Whatever is at any two places of a review: it is answered, and a pod that is allowed has its gate and no token.
+        #[test]
+        fn no_review_ever_lets_a_pod_pass_without_its_gate(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..3)) {
+            let mut review = review();
+            for (place, value) in changes {
+                let mut all = Vec::new();
+                places(&review, "", &mut all);
+                let (place, values) = (place.get(&all).clone(), values());
+                *review.pointer_mut(&place).unwrap() = value.get(&values).clone();
+            }
+            let (profiles, bytes) = (profiles(), review.to_string());
+            for path in [WebhookPath::Mutate, WebhookPath::Validate] {
+                let answer = answer(path, bytes.as_bytes(), &profiles);
+                let Ok(body) = answer.body else { continue };
+                let allowed = body.pointer("/response/allowed") == Some(&true.into());
+                prop_assert_eq!(allowed, matches!(answer.outcome, ReviewOutcome::Patched | ReviewOutcome::Allowed));
+                if !allowed || review.pointer("/request/operation") != Some(&"CREATE".into()) {
+                    continue;
+                }
+                let given = merged(&review["request"]["object"], &profiles["strict"]).unwrap();
+                let spec = &given["spec"];
+                prop_assert_eq!(name_of(&items(spec, "initContainers")[0]), "gate");
+                prop_assert!(!spec.to_string().contains("serviceAccountToken"));
+                prop_assert_eq!(patch(&given, &merged(&given, &profiles["strict"]).unwrap()), None);
+                prop_assert!(path == WebhookPath::Mutate || patch(&review["request"]["object"], &given).is_none());
+            }
+        }
+    }
+}
