@@ -20,7 +20,7 @@
 
 pub use wicketgate_catalog::{self as catalog, identity, limits, mcp};
 pub use wicketgate_crypto as crypto;
-pub use wicketgate_faces::{operator, serve, witness};
+pub use wicketgate_faces::{injector, operator, serve, witness};
 pub use wicketgate_gate::{
     control, enforce, evidence, index, judge, ledger, replay, session, telemetry, tool,
 };

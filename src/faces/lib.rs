@@ -2,6 +2,7 @@
 //!
 //! - [`serve`] is gRPC, HTTP/JSON, MCP and models for agents, the listeners, and every error as callers see it
 //! - [`operator`] is the API of operators: who may see and order what, over HTTP and gRPC
+//! - [`injector`] gives pods of Kubernetes their gate
 //! - [`witness`] cosigns the heads of logs, and asks other witnesses to
 
 use wicketgate_catalog::{self as catalog, identity, mcp};
@@ -10,6 +11,7 @@ use wicketgate_gate::{control, enforce, evidence, index, ledger, session, teleme
 use wicketgate_policy::{self as policy, approval};
 use wicketgate_record::{self as record, clock, domain};
 
+pub mod injector;
 pub mod operator;
 pub mod serve;
 pub mod witness;

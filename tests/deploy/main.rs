@@ -12,6 +12,7 @@
 
 mod chart;
 mod image;
+mod injector;
 mod kustomize;
 mod names;
 mod papers;

@@ -47,6 +47,12 @@ impl Ca {
         self.certify(name, &usage, VALID);
     }
 
+    /// Certifies a server on this machine until this time: `20491231000000Z`.
+    pub fn server_until(&self, name: &str, end: &str) {
+        let usage = "extendedKeyUsage = serverAuth\nsubjectAltName = IP:127.0.0.1\n";
+        self.certify(name, usage, (VALID.0, end));
+    }
+
     /// Certifies a client; the thumbprint of its certificate.
     pub fn client(&self, name: &str) -> String {
         self.certify(name, "extendedKeyUsage = clientAuth\n", VALID)

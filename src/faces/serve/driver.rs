@@ -154,7 +154,7 @@ fn of_one_connection(error: &std::io::Error) -> bool {
 /// for the answer. Only who asks a model or follows a feed, and ends its side, has left: a model must
 /// not go on for no reader, and a feed has no end to wait for. A client that reads nothing of an
 /// answer loses its connection.
-pub(super) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
+pub(crate) async fn either<S, B>(stream: Stream, service: S, closing: CancellationToken)
 where
     S: hyper::service::Service<
             http::Request<Incoming>,

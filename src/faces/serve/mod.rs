@@ -47,7 +47,7 @@ pub mod mcp;
 pub mod operator;
 pub mod pb;
 pub(crate) mod places;
-mod probes;
+pub(crate) mod probes;
 pub mod problem;
 mod timeout;
 pub mod tls;

@@ -13,6 +13,9 @@ use tokio::sync::watch;
 use super::Readiness;
 use crate::telemetry::metrics::Metrics;
 
+/// The type of what `/metrics` answers.
+pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 /// What the operators' listener shows.
 #[derive(Clone, Debug)]
 pub struct OperatorView {
@@ -34,12 +37,12 @@ impl OperatorView {
     }
 }
 
-pub(super) fn refusal(status: StatusCode, message: &str) -> Response {
+pub(crate) fn refusal(status: StatusCode, message: &str) -> Response {
     let body = json!({"type": "about:blank", "status": status.as_u16(), "detail": message});
     typed(status, "application/problem+json", body.to_string())
 }
 
-pub(super) async fn livez() -> Response {
+pub(crate) async fn livez() -> Response {
     typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
 }
 
@@ -56,7 +59,7 @@ pub(super) async fn readyz(State(view): State<OperatorView>, headers: HeaderMap)
 }
 
 /// The state and its reasons: as JSON, or as lines for a client that asks for text.
-fn health_response(
+pub(crate) fn health_response(
     headers: &HeaderMap,
     (what, so): (&'static str, bool),
     (reasons, notes): (&[String], &[String]),
@@ -76,15 +79,11 @@ fn health_response(
 pub(super) async fn metrics(State(view): State<OperatorView>) -> Response {
     view.metrics.ready(view.now().ready);
     match view.metrics.text() {
-        Ok(text) => typed(
-            StatusCode::OK,
-            "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            text,
-        ),
+        Ok(text) => typed(StatusCode::OK, OPENMETRICS, text),
         Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written"),
     }
 }
 
-fn typed(status: StatusCode, kind: &'static str, body: String) -> Response {
+pub(crate) fn typed(status: StatusCode, kind: &'static str, body: String) -> Response {
     (status, [(CONTENT_TYPE, HeaderValue::from_static(kind))], Body::from(body)).into_response()
 }

@@ -187,7 +187,7 @@ impl Tls {
 
     /// The connection after its handshake, with the certificate that the client showed, if it did; `None`: it is
     /// over. No byte of a request was read before.
-    pub(super) async fn secured(
+    pub(crate) async fn secured(
         &self,
         stream: Stream,
         closing: &CancellationToken,

@@ -25,8 +25,8 @@ const FIRST_BUCKET: f64 = 0.000_05;
 const BUCKETS: u16 = 20;
 
 /// The labels of one series, by name.
-type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
-type CounterFamily<const N: usize> = Family<Labels<N>, Counter>;
+pub(super) type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+pub(super) type CounterFamily<const N: usize> = Family<Labels<N>, Counter>;
 type Latencies = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
 /// Declares the metrics in the order in which they are shown: the member, its type, how it begins
@@ -130,11 +130,11 @@ metrics! {
     ready: Gauge, "ready", "1 if the gate is ready, else 0";
 }
 
-fn count<const N: usize>(of: &CounterFamily<N>, labels: &Labels<N>) {
+pub(super) fn count<const N: usize>(of: &CounterFamily<N>, labels: &Labels<N>) {
     of.get_or_create(labels).inc();
 }
 
-fn passed(passed: bool) -> Labels<1> {
+pub(super) fn passed(passed: bool) -> Labels<1> {
     [("passed", if passed { "true" } else { "false" }.into())]
 }
 

@@ -5,6 +5,7 @@
 //! queue, and a collector that is down only loses telemetry.
 
 pub mod export;
+pub mod injector;
 pub mod metrics;
 mod openmetrics;
 mod push;

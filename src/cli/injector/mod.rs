@@ -1,0 +1,26 @@
+//! `wicketgate control injector`.
+
+use clap::Subcommand;
+
+use super::{Exit, Failure};
+
+mod serve;
+
+/// Give pods of Kubernetes their gate when they are created.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Serve(serve::InjectorServe),
+}
+
+/// Runs the command.
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Serve(command) => serve::run(command).await,
+    }
+}
