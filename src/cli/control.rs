@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::api::{Answer, Api};
 use super::report::{self, ReportedAction};
 use super::{
-    Exit, Failure, alert, block_on, break_glass, fail, finding, health, say, sign, switch,
+    Exit, Failure, alert, block_on, break_glass, fail, finding, health, injector, say, sign, switch,
 };
 use crate::approval::order::{OrderKind, OrderStatement};
 use crate::clock::{Clock as _, SystemClock};
@@ -49,6 +49,7 @@ enum Command {
     BreakGlass(break_glass::Args),
     Alert(alert::Args),
     Health(health::Args),
+    Injector(injector::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -161,6 +162,7 @@ pub fn run(args: &Args) -> Exit {
             Command::BreakGlass(args) => break_glass::run(args).await,
             Command::Alert(args) => alert::run(args).await,
             Command::Health(args) => Ok(health::run(args).await),
+            Command::Injector(args) => injector::run(args).await.map_err(Failure::print),
             Command::List(args) => orders(args).await,
             Command::Fleet(args) => fleet(args).await,
             Command::Suspend(args) => switch("suspend", args).await,

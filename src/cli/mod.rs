@@ -34,6 +34,7 @@ mod fleet;
 mod health;
 mod hub;
 mod init;
+mod injector;
 mod key;
 mod keygen;
 mod launch;
@@ -190,7 +191,7 @@ enum Command {
 
 /// Commands that may be named without their group. Most were once at the top level, and clients, charts
 /// and scripts still use the old names.
-pub const MOVED: [(&str, &str); 16] = [
+pub const MOVED: [(&str, &str); 17] = [
     ("hub", "serve"),
     ("mcp", "serve"),
     ("health", "control"),
@@ -207,6 +208,7 @@ pub const MOVED: [(&str, &str); 16] = [
     ("firewall", "policy"),
     ("alert", "control"),
     ("trust", "tools"),
+    ("injector", "control"),
 ];
 
 /// Puts the group before a command that was moved into it, so that clap knows each command by one name only.

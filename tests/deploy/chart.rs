@@ -177,3 +177,10 @@ fn a_mutating_policy_gives_a_pod_what_the_profile_says_and_the_backstop_refuses_
  {
     assert!(ask("injection.py", &["policy"]).contains("pods got their gate"));
 }
+
+#[test]
+fn certificates_of_the_injector_are_renewed_over_a_year_and_verify_against_every_bundle() {
+    let programs = std::path::Path::new(program::gate()).parent().unwrap();
+    let said = ask("certs.py", &[programs.to_str().unwrap()]);
+    assert!(said.contains("every certificate verified against every bundle"), "{said}");
+}

@@ -8,6 +8,7 @@ import pathlib
 
 import yaml
 
+from apiserver import patched
 from backstop import Judge
 from engines import Both
 from kustomize import TREE, built, by_name, overlays, pod as of_kind, workload
@@ -262,18 +263,6 @@ def generated(dice):
     return labelled({"metadata": {"name": "x"}, "spec": spec}, **annotations)
 
 
-def patched(one, patch):
-    """RFC 6902, as far as `add` goes."""
-    assert patch["op"] == "add", patch
-    *way, last = [part.replace("~1", "/").replace("~0", "~") for part in patch["path"].split("/")[1:]]
-    for part in way:
-        one = one[int(part)] if isinstance(one, list) else one[part]
-    if isinstance(one, list):
-        one.insert(int(last), patch["value"])
-    else:
-        one[last] = patch["value"]
-
-
 def mutated(spec, pod, engine, at_once=True):
     """The pod as a MutatingAdmissionPolicy leaves it: each step sees what the one before it did, or all of them the pod as it was."""
     pod = copy.deepcopy(pod)
@@ -289,8 +278,7 @@ def mutated(spec, pod, engine, at_once=True):
         conditions = []
         for value in values:
             assert "error" not in value, value
-            for patch in value["value"]:
-                patched(pod, patch)
+            patched(pod, value["value"])
     return pod
 
 
