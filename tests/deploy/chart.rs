@@ -179,6 +179,11 @@ fn a_mutating_policy_gives_a_pod_what_the_profile_says_and_the_backstop_refuses_
 }
 
 #[test]
+fn the_two_engines_differ_where_they_are_known_to() {
+    assert!(ask("engines.py", &["differ"]).contains("answered as written here"));
+}
+
+#[test]
 fn certificates_of_the_injector_are_renewed_over_a_year_and_verify_against_every_bundle() {
     let programs = std::path::Path::new(program::gate()).parent().unwrap();
     let said = ask("certs.py", &[programs.to_str().unwrap()]);

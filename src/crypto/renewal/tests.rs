@@ -1,5 +1,5 @@
 //! Years of a cluster, hour by hour: late and missed runs, crashes between writes, configurations that are applied again without
-//! their bundle, a Secret that is lost, replicas that read a new certificate days later.
+//! their bundle, a Secret that is lost, replicas that read a new certificate two days later.
 
 use super::*;
 
@@ -95,7 +95,7 @@ impl World {
         if plan.sign {
             self.signed += 1;
             for one in &mut self.replicas {
-                let late = if dice.one_in(8) { dice.below(9 * 24) } else { dice.below(2) };
+                let late = if dice.one_in(8) { dice.below(2 * 24) } else { dice.below(2) };
                 one.reads = held.leaf.map(|leaf| (hour + late, leaf));
             }
         }
