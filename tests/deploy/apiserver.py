@@ -67,9 +67,9 @@ def patched(one, operations):
 
 class Api:
     """One server, for as long as the `with` lasts: `kubeconfig` leads to it, `objects` is what it was sent, `asked` what it was asked, and at the
-    paths in `taken` somebody else is always faster.
+    paths in `taken` another writer is always faster.
 
-    With `tls`, (certificate, key), it speaks TLS alone, and knows nobody but the one with `token`."""
+    With `tls`, (certificate, key), it speaks TLS alone, and knows only the client with `token`."""
 
     def __init__(self, tls=None, token=None):
         self.tls, self.token = tls, token

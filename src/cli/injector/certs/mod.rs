@@ -117,7 +117,7 @@ pub(super) async fn run(args: &InjectorCerts) -> Result<Exit, Failure> {
 }
 
 /// A webhook configuration as it is.
-struct Configured {
+struct WebhookBundles {
     path: String,
     given: String,
     version: Value,
@@ -163,7 +163,7 @@ fn read(
     one: &WebhookConfiguration,
     object: &Value,
     names: &mut BTreeSet<String>,
-) -> Result<Configured, CertsError> {
+) -> Result<WebhookBundles, CertsError> {
     let given = one.given.clone();
     let webhooks = object.get("webhooks").and_then(Value::as_array).filter(|all| !all.is_empty());
     let webhooks = webhooks.ok_or_else(|| CertsError::NoWebhooks(given.clone()))?;
@@ -181,7 +181,7 @@ fn read(
         bundles.push(IssuedCertificate::chain(&bundle).unwrap_or_default());
     }
     let version = object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-    Ok(Configured { path: one.path.clone(), given, version, bundles })
+    Ok(WebhookBundles { path: one.path.clone(), given, version, bundles })
 }
 
 /// What the Secret holds after this plan.
@@ -226,7 +226,7 @@ fn follow(
 /// Writes the bundle into each webhook that has another one.
 async fn write_bundles(
     server: &ApiServer,
-    configured: &Configured,
+    configured: &WebhookBundles,
     bundle: &[IssuedCertificate],
 ) -> Result<(), CertsError> {
     let ids = |all: &[IssuedCertificate]| all.iter().map(|one| one.id).collect::<BTreeSet<_>>();
