@@ -78,7 +78,8 @@ def injected(profile, pod):
         if "volumeMounts" in container:
             container["volumeMounts"] = [one for one in container["volumeMounts"] if one["name"] not in tokens]
         if container["name"] in named:
-            container["env"] = container.get("env", []) + profile["agent"]["env"]
+            there = {one["name"] for one in container.get("env", [])}
+            container["env"] = container.get("env", []) + [one for one in profile["agent"]["env"] if one["name"] not in there]
             container["volumeMounts"] = container.get("volumeMounts", []) + profile["agent"]["volumeMounts"]
             filled(container, profile["agent"]["securityContext"], of_pod)
         filled(container, {"allowPrivilegeEscalation": False, **{key: of_pod[key] for key in ("runAsUser",) if key in of_pod}}, {})
@@ -248,7 +249,7 @@ def generated(dice):
         if dice.random() < 0.6:
             one["volumeMounts"] = dice.sample(mounts, dice.randint(1, 2))
         if dice.random() < 0.5:
-            one["env"] = [{"name": "MODEL", "value": "a < b"}]
+            one["env"] = [{"name": "MODEL", "value": "a < b"}] + [{"name": "WICKETGATE_SOCKET", "value": "/run/wicketgate/agent.sock"}] * (dice.random() < 0.3)
         return one
     spec = {"containers": [container("agent")] + [container(name) for name in dice.sample(["istio-proxy", "vault-agent", "logs"], dice.randint(0, 2))]}
     if dice.random() < 0.4:
@@ -257,8 +258,9 @@ def generated(dice):
         spec["volumes"] = dice.choice([[access], [access, {"name": "cache", "emptyDir": {}}], [{"name": "cache", "emptyDir": {}}],
                                        [{"name": "kube-api-access-mine", "emptyDir": {}}], [access], [{"name": "cloud", "projected": access["projected"]}]])
     if dice.random() < 0.7:
-        spec["securityContext"] = dice.choice([{}, {"fsGroup": 7}, {"runAsUser": 1000}, {"runAsUser": 0}])
-    spec |= dice.choice([{}, {}, {"hostNetwork": True}, {"terminationGracePeriodSeconds": 30, "enableServiceLinks": True}])
+        of_pod = {"runAsUser": 1000, "runAsGroup": 1000, "seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}
+        spec["securityContext"] = dice.choice([{}, {"fsGroup": 7}, {"runAsUser": 0}, of_pod, of_pod, of_pod, of_pod])
+    spec |= dice.choice([{}, {}, {}, {}, {"hostNetwork": True}, {"terminationGracePeriodSeconds": 30, "enableServiceLinks": True}])
     annotations = dice.choice([{}, {}, {AGENTS: "agent"}, {AGENTS: "logs,agent"}, {AGENTS: "agen"}])
     return labelled({"metadata": {"name": "x"}, "spec": spec}, **annotations)
 
