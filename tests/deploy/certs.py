@@ -28,7 +28,7 @@ def openssl(*words, text=""):
 def authority(home):
     """(certificate, key) of an API server at 127.0.0.1, which is its own authority."""
     openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=api",
-            "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", home / "api.key", "-out", home / "api.crt")
+            "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", home / "api.key", "-out", home / "api.crt")
     return home / "api.crt", home / "api.key"
 
 
@@ -95,9 +95,9 @@ def main(programs):
     all_of_it = made(examples()["injector"])
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
-        (home / "token").write_text("of-the-account")
+        (home / "token").write_text("the-token-of-the-service-account-of-the-job")
         (home / "token").chmod(0o600)
-        with Api(tls=authority(home), token="of-the-account") as api:
+        with Api(tls=authority(home), token="the-token-of-the-service-account-of-the-job") as api:
             kinds = {"Secret": [SECRET], "MutatingWebhookConfiguration": HOOKS[:1], "ValidatingWebhookConfiguration": HOOKS[1:]}
             fresh = {path: one for one in all_of_it for path in kinds.get(one["kind"], [])}
             assert fresh.keys() == {SECRET, *HOOKS}, fresh.keys()
@@ -106,7 +106,7 @@ def main(programs):
 
             # Today, by the real clock: the first certificate, and a connection.
             said = certs.run()
-            assert "made an authority" in said and f"signed a certificate: {HOST}" in said and said.count("had no authorities") == 2, said
+            assert "made an authority" in said and f"signed a certificate: {HOST}" in said and "had no authorities" not in said, said
             assert len(set(bundles(api))) == 1 and bundles(api)[0] == secret(api)["ca.crt"], bundles(api)
             version, names = handshake(home, secret(api), bundles(api)[0])
             assert version == "TLSv1.3" and names == (("DNS", HOST),), (version, names)
@@ -131,7 +131,7 @@ def years(certs, api, home, fresh):
             # Applied again, without the bundle.
             api.objects[HOOKS[0]] = {**copy.deepcopy(fresh[HOOKS[0]]), "metadata": api.objects[HOOKS[0]]["metadata"]}
         said = certs.run(now)
-        assert ("had no authorities" in said) == (week in (0, 50)), f"{week}: {said}"
+        assert ("had no authorities" in said) == (week == 50), f"{week}: {said}"
         told += said
         leaf = secret(api)["tls.crt"]
         leaves += [(now, leaf)] if not leaves or leaves[-1][1] != leaf else []
@@ -161,10 +161,10 @@ def faults(certs, api, fresh):
     said = certs.run(later, fails=True)
     assert f"PUT {SECRET}: the API server answers 409: the object has been modified" in said, said
     api.taken.clear()
-    (certs.home / "token").write_text("of-another")
+    (certs.home / "token").write_text("the-token-of-the-service-account-of-another")
     said = certs.run(later, fails=True)
     assert "the API server answers 401: Unauthorized" in said, said
-    (certs.home / "token").write_text("of-the-account")
+    (certs.home / "token").write_text("the-token-of-the-service-account-of-the-job")
     del kept[SECRET]
     said = certs.run(later, fails=True)
     assert f"GET {SECRET}: the API server answers 404" in said, said

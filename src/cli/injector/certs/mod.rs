@@ -145,11 +145,19 @@ async fn renew(args: &InjectorCerts, now: Timestamp) -> Result<(), CertsError> {
         || plan.next == NextStep::Announced
         || secret.next.is_some() != (plan.next == NextStep::Kept);
     let before: Vec<_> = secret.bundle.iter().map(|one| one.id).collect();
+    let installed = secret.signing.is_some();
     let secret = follow(&plan, secret, &known, &names, now)?;
     // The bundles first: what the Secret gets then verifies already. A crash between the two leaves an authority
     // without a key, which the next run takes away.
     for one in &configured {
-        write_bundles(&server, one, &secret.bundle).await?;
+        let lost = installed && one.bundles.iter().any(Vec::is_empty);
+        let written = write_bundles(&server, one, &secret.bundle).await?;
+        if lost && written {
+            let given = &one.given;
+            note(format!(
+                "`{given}` had no authorities, so that the API server refused every pod that asks for a gate"
+            ));
+        }
     }
     if changed || before != secret.bundle.iter().map(|one| one.id).collect::<Vec<_>>() {
         server.put(&place, &secret.write(&object)?).await?;
@@ -223,12 +231,12 @@ fn follow(
     Ok(secret)
 }
 
-/// Writes the bundle into each webhook that has another one.
+/// Writes the bundle into each webhook that has another one; whether any had.
 async fn write_bundles(
     server: &ApiServer,
     configured: &WebhookBundles,
     bundle: &[IssuedCertificate],
-) -> Result<(), CertsError> {
+) -> Result<bool, CertsError> {
     let ids = |all: &[IssuedCertificate]| all.iter().map(|one| one.id).collect::<BTreeSet<_>>();
     let encoded = STANDARD.encode(pem(bundle));
     // Another writer may have changed it since it was read.
@@ -242,17 +250,11 @@ async fn write_bundles(
         }
     }
     if operations.len() == 1 {
-        return Ok(());
+        return Ok(false);
     }
     server.patch(&configured.path, &Value::Array(operations)).await?;
-    let given = &configured.given;
-    if configured.bundles.iter().any(Vec::is_empty) {
-        note(format!(
-            "`{given}` had no authorities, so that the API server refused every pod that asks for a gate"
-        ));
-    }
-    say(format!("{given}: wrote {} authorities", bundle.len()));
-    Ok(())
+    say(format!("{}: wrote {} authorities", configured.given, bundle.len()));
+    Ok(true)
 }
 
 fn report(plan: &RenewalPlan, secret: &InjectorSecret, names: &[String]) {
