@@ -43,6 +43,9 @@ pub enum IssueError {
     /// The bytes are not a certificate.
     #[error("not a certificate (PEM): {0}")]
     Certificate(der::Error),
+    /// There is no certificate in the text.
+    #[error("not a certificate (PEM)")]
+    NoCertificate,
     /// The bytes are not a private key.
     #[error("not a private key (PKCS#8 PEM, ECDSA P-256)")]
     Key,
@@ -87,6 +90,9 @@ impl IssuedCertificate {
             return Ok(Vec::new());
         }
         let all = Certificate::load_pem_chain(pem).map_err(IssueError::Certificate)?;
+        if all.is_empty() {
+            return Err(IssueError::NoCertificate);
+        }
         all.iter().map(Self::of).collect()
     }
 
