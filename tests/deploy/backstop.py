@@ -121,7 +121,7 @@ def spoilt():
 
 def admitted():
     policies, params, bindings = rules()
-    assert policies.keys() == {"pods", "ephemeral", "debug"} and len(bindings) == 3, policies.keys()
+    assert policies.keys() == {"pods", "ephemeral", "marks", "debug"} and len(bindings) == 4, policies.keys()
     for one in bindings:
         assert one["validationActions"] == ["Deny", "Audit"] and one["paramRef"]["parameterNotFoundAction"] == "Deny", one
         assert one["matchResources"]["namespaceSelector"] == {"matchLabels": {"wicketgate.dev/inject": "enabled"}}, one
@@ -170,6 +170,18 @@ def admitted():
         pod["spec"]["ephemeralContainers"] = [{**fine, **change}]
         refused = judge.refusals(pod)
         assert bool(refused) == bool(said) and all(said in message for message in refused), f"{change}: {refused}"
+
+    judge = Judge(policies["marks"], params, engine)
+    old = {**good["job"], "metadata": {"name": "x", "labels": {"wicketgate.dev/gate": "default"}, "annotations": {"wicketgate.dev/config": "a"}}}
+    for kind, change, said in (
+        ("labels", {"wicketgate.dev/gate": "default", "mine": "x"}, None), ("labels", {"wicketgate.dev/gate": "other"}, "`wicketgate.dev/gate`"), ("labels", {}, "`wicketgate.dev/gate`"),
+        ("labels", None, "`wicketgate.dev/gate`"), ("annotations", {"wicketgate.dev/config": "a", "mine": "x"}, None), ("annotations", {"wicketgate.dev/config": "b"}, "`wicketgate.dev/config`"),
+        ("annotations", {"wicketgate.dev/config": "a", "wicketgate.dev/profile-digest": "x"}, "`wicketgate.dev/profile-digest`"),
+        ("annotations", {"wicketgate.dev/config": "a", "wicketgate.dev/agents": "x"}, "`wicketgate.dev/agents`"),
+    ):
+        new = {**old, "metadata": {**old["metadata"], kind: change}}
+        refused = judge.refusals(bare(new), {"operation": "UPDATE"}, old=old)
+        assert bool(refused) == bool(said) and all(said in message for message in refused), f"{kind} {change}: {refused}"
 
     judge = Judge(policies["debug"], params, engine)
     for what, container, groups, admits in (
