@@ -6,6 +6,7 @@ import http.server
 import json
 import pathlib
 import ssl
+import subprocess
 import tempfile
 import threading
 
@@ -63,6 +64,19 @@ def patched(one, operations):
             assert operation["op"] == "add", operation
             at[last] = operation["value"]
     return True
+
+
+def openssl(*words, text=""):
+    done = subprocess.run(["openssl", *map(str, words)], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def authority(home):
+    """(certificate, key) of an API server at 127.0.0.1, which is its own authority."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=api",
+            "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", home / "api.key", "-out", home / "api.crt")
+    return home / "api.crt", home / "api.key"
 
 
 class Api:

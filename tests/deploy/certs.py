@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from apiserver import Api
+from apiserver import Api, authority
 from injection import made
 from rendering import examples, pods
 
@@ -17,19 +17,6 @@ HOST = "demo-wicketgate-injector.agents.svc"
 SECRET = "/api/v1/namespaces/agents/secrets/demo-wicketgate-injector-tls"
 HOOKS = [f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/agents-demo-wicketgate-injector" for kind in ("mutating", "validating")]
 START = datetime.datetime(2027, 1, 1, tzinfo=datetime.timezone.utc)
-
-
-def openssl(*words, text=""):
-    done = subprocess.run(["openssl", *map(str, words)], input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def authority(home):
-    """(certificate, key) of an API server at 127.0.0.1, which is its own authority."""
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=api",
-            "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", home / "api.key", "-out", home / "api.crt")
-    return home / "api.crt", home / "api.key"
 
 
 def secret(api):

@@ -1,18 +1,23 @@
 """What the chart and the kustomize tree give pods that ask for a gate: injection.py QUESTION."""
 
+import base64
 import copy
+import json
+import pathlib
 import random
+import ssl
+import subprocess
 import sys
 import tempfile
-import pathlib
+import urllib.request
 
 import yaml
 
-from apiserver import patched
+from apiserver import authority, patched
 from backstop import Judge
 from engines import Both
-from kustomize import TREE, built, by_name, overlays, pod as of_kind, workload
-from rendering import CHART, IMAGE, TOP, accepted, ask, bare, check, examples, judged_by_checkov, manifests, pods, restricted_pod
+from kustomize import by_name, overlays, pod as of_kind, workload
+from rendering import CHART, IMAGE, ask, bare, check, examples, manifests, pods
 
 ADMISSION = "admissionregistration.k8s.io/v1/"
 MUTATING, VALIDATING = f"{ADMISSION}MutatingAdmissionPolicy", f"{ADMISSION}ValidatingAdmissionPolicy"
@@ -326,5 +331,69 @@ def policy():
     print(f"{admitted + refused} pods got their gate, {refused} of them are refused by the backstop, and two engines agreed {engine.asked} times")
 
 
+class Server:
+    """`wicketgate injector serve` with the profiles of the example, for as long as the `with` lasts."""
+
+    def __init__(self, programs):
+        self.program, self.folder = pathlib.Path(programs) / "wicketgate", tempfile.TemporaryDirectory()
+
+    def __enter__(self):
+        home = pathlib.Path(self.folder.name)
+        (home / "profiles").mkdir()
+        for name, profile in profiles(made(examples()["injector"])).items():
+            (home / "profiles" / f"{name}.yaml").write_text(yaml.safe_dump(profile))
+        certificate, key = authority(home)
+        key.chmod(0o600)
+        words = ["injector", "serve", "--profiles", home / "profiles", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key]
+        self.process = subprocess.Popen([self.program, *words], env={}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.place, self.context = self.process.stdout.readline().split()[-1], ssl.create_default_context(cafile=certificate)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait() == 0, self.process.returncode
+        self.folder.cleanup()
+
+    def mutate(self, pod):
+        """(the pod with its gate, none) or (none, why it is refused)."""
+        request = {"uid": "u", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "resource": {"group": "", "version": "v1", "resource": "pods"},
+                   "operation": "CREATE", "namespace": "agents", "userInfo": {"username": "x"}, "object": {"apiVersion": "v1", "kind": "Pod", **pod}}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+        asked = urllib.request.Request(f"{self.place}/mutate", data=body, headers={"Content-Type": "application/json"})
+        said = json.loads(urllib.request.urlopen(asked, context=self.context).read())["response"]
+        if not said["allowed"]:
+            return None, said["status"]["message"]
+        after = copy.deepcopy(pod)
+        patched(after, json.loads(base64.b64decode(said["patch"])))
+        return after, None
+
+
+def served(programs):
+    """The real server makes of a pod what the merge of this file says and the backstop admits it, or it refuses what the backstop would refuse."""
+    found, engine, dice = profiles(made(examples()["injector"])), Both(), random.Random(20261128)
+    [rule] = [one["spec"] for one in policies() if one["kind"] == "ValidatingAdmissionPolicy" and one["metadata"]["name"].endswith("-pods")]
+    [params] = [one for one in policies() if one["kind"] == "ConfigMap" and one["metadata"]["name"].endswith("-backstop")]
+    judge, counts = Judge(rule, params, engine), {"same": 0, "refused": 0, "named": 0}
+    with Server(programs) as server:
+        for kind in ("Deployment", "Job"):
+            pod = labelled(workload(kind)["spec"]["template"])
+            after, why = server.mutate(pod)
+            assert after and plain(after) == plain(injected(found["default"], pod)), why
+        for number in range(120):
+            pod, name = generated(dice), dice.choice(sorted(found))
+            pod["metadata"]["labels"][GATE] = name
+            after, why = server.mutate(pod)
+            if after:
+                assert plain(after) == plain(injected(found[name], pod)) and not judge.refusals(after), f"{number}: {judge.refusals(after)}: {after}"
+                counts["same"] += 1
+            elif "is no container of the agent" in why:
+                counts["named"] += 1
+            else:
+                assert judge.refusals(injected(found[name], pod)), f"{number}: {why}: {pod}"
+                counts["refused"] += 1
+    assert min(counts.values()) >= 10, counts
+    print(f"{counts['same']} pods are what the merge says, {counts['refused']} are refused by the backstop, too")
+
+
 if __name__ == "__main__":
-    {"objects": objects, "refusals": refusals, "same": same, "policy": policy}[sys.argv[1]]()
+    {"objects": objects, "refusals": refusals, "same": same, "policy": policy, "served": served}[sys.argv[1]](*sys.argv[2:])

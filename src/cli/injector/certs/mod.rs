@@ -253,7 +253,7 @@ async fn write_bundles(
         return Ok(false);
     }
     server.patch(&configured.path, &Value::Array(operations)).await?;
-    say(format!("{}: wrote {} authorities", configured.given, bundle.len()));
+    say(format!("{}: wrote `caBundle`, certificates: {}", configured.given, bundle.len()));
     Ok(true)
 }
 
