@@ -18,22 +18,29 @@ HEAD = "# Made from the chart by deploy/kustomize/from_chart.py: change the char
 MARK = {"wicketgate.dev/sidecar": "true"}
 AGENT = {"app.kubernetes.io/name": "wicketgate", "app.kubernetes.io/instance": "wicketgate", "app.kubernetes.io/component": "agent"}
 CHARTS_OWN = {"helm.sh/chart", "app.kubernetes.io/managed-by", "wicketgate.dev/files"}
+# Where the injector is: its webhooks leave out this namespace.
+SYSTEM = "wicketgate-system"
+# It stands for the digest of the image, and no image has it.
+NO_DIGEST = "sha256:" + "0" * 64
 HUB = yaml.safe_load((CHART / "ci" / "hub.yaml").read_text())
 
 
-def render(values):
-    """{(kind, part): manifest} of a release `wicketgate`, without what is Helm's."""
-    command = [os.environ.get("HELM", "helm"), "template", "wicketgate", str(CHART), "--kube-version", "1.31.0",
+def rendered(values, namespace="default"):
+    """Every manifest of a release `wicketgate`, without what is Helm's."""
+    command = [os.environ.get("HELM", "helm"), "template", "wicketgate", str(CHART), "-n", namespace, "--kube-version", "1.31.0",
                "--api-versions", "monitoring.coreos.com/v1", "-f", "-"]
     values = {"image": {}, **values}
     values["image"] = {"repository": "wicketgate", **values["image"]}
     text = subprocess.run(command, input=yaml.safe_dump(values), check=True, capture_output=True, text=True).stdout
-    found = {}
     for one in yaml.safe_load_all(text.replace("wicketgate-wicketgate", "wicketgate")):
         if one:
             one["metadata"].pop("namespace", None)
-            found[one["kind"], one["metadata"]["labels"]["app.kubernetes.io/component"]] = bare(one)
-    return found
+            yield bare(one)
+
+
+def render(values):
+    """The same as {(kind, part): manifest}."""
+    return {(one["kind"], one["metadata"]["labels"]["app.kubernetes.io/component"]): one for one in rendered(values)}
 
 
 def bare(value):
@@ -106,6 +113,18 @@ def bases():
     return hub, [one for (_, part), one in rendered.items() if part == "migration"]
 
 
+def injector():
+    """(its objects, its profile): the image is that of the kustomization, but for the profile's, which is text."""
+    values = {"agent": {"enabled": False}, "image": {"digest": NO_DIGEST}, "injector": {"enabled": True, "profiles": {"default": {"ledger": "postgres"}}}}
+    found, [profiles] = [], [one["data"] for one in rendered(values, SYSTEM) if one["kind"] == "ConfigMap"]
+    for one in rendered(values, SYSTEM):
+        if one["kind"] == "Job":
+            # A Job cannot change: with another image it needs another name.
+            one["metadata"]["name"] = "wicketgate-injector-certs-first"
+        found += [one] * (one["kind"] != "ConfigMap")
+    return found, [yaml.safe_load(profiles["default.yaml"])]
+
+
 def monitoring():
     values = {"agent": {"image": "agent"}, "gate": {"files": {"wicketgate.yaml": ""}, "tlsSecret": "x"}, "hub": {**HUB["hub"]},
               "monitoring": {"enabled": True, "serverName": "wicketgate.example"}, "ca": {"secret": "wicketgate-ca"}, "ledger": {"ephemeral": True}}
@@ -116,9 +135,12 @@ def monitoring():
 def main(out):
     pod, network = sidecar()
     hub, migration = bases()
+    objects, profile = injector()
     for path, manifests in {
         "base/hub/hub.yaml": hub,
         "base/migration/migration.yaml": migration,
+        "base/injector/injector.yaml": objects,
+        "base/injector/profiles/default.yaml": profile,
         "components/sidecar/pod.yaml": [pod],
         "components/sidecar/network.yaml": network,
         "components/operator-tls/pod.yaml": [operator_tls()],

@@ -1,10 +1,12 @@
-"""As much of an API server as kubectl asks without a cluster: what kinds there are, and objects as they were sent.
+"""As much of an API server as kubectl and our own programs ask without a cluster: what kinds there are, and objects as they were sent.
 
 It admits everything and validates nothing: what kubectl itself has against a manifest is what a test sees."""
 
 import http.server
 import json
 import pathlib
+import ssl
+import subprocess
 import tempfile
 import threading
 
@@ -16,7 +18,10 @@ KINDS = {
     "batch/v1": {"Job": ("jobs", True), "CronJob": ("cronjobs", True)},
     "policy/v1": {"PodDisruptionBudget": ("poddisruptionbudgets", True)},
     "networking.k8s.io/v1": {"NetworkPolicy": ("networkpolicies", True), "Ingress": ("ingresses", True)},
-    "rbac.authorization.k8s.io/v1": {"ClusterRole": ("clusterroles", False), "ClusterRoleBinding": ("clusterrolebindings", False), "RoleBinding": ("rolebindings", True)},
+    "rbac.authorization.k8s.io/v1": {"ClusterRole": ("clusterroles", False), "ClusterRoleBinding": ("clusterrolebindings", False), "Role": ("roles", True),
+                                     "RoleBinding": ("rolebindings", True)},
+    "admissionregistration.k8s.io/v1": {"MutatingWebhookConfiguration": ("mutatingwebhookconfigurations", False),
+                                        "ValidatingWebhookConfiguration": ("validatingwebhookconfigurations", False)},
     "monitoring.coreos.com/v1": {"PodMonitor": ("podmonitors", True), "ServiceMonitor": ("servicemonitors", True),
                                  "PrometheusRule": ("prometheusrules", True)},
     "postgresql.cnpg.io/v1": {"Cluster": ("clusters", True)},
@@ -43,11 +48,48 @@ def discovered(path):
          "verbs": ["create", "get", "list"]} for kind, (plural, namespaced) in KINDS[name].items()]}
 
 
+def patched(one, operations):
+    """Changes an object (RFC 6902, as far as `test` and `add` go); whether every `test` holds."""
+    for operation in operations:
+        *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
+        at = one
+        for part in way:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if operation["op"] == "test":
+            if at.get(last) != operation["value"]:
+                return False
+        elif isinstance(at, list):
+            at.insert(int(last), operation["value"])
+        else:
+            assert operation["op"] == "add", operation
+            at[last] = operation["value"]
+    return True
+
+
+def openssl(*words, text=""):
+    done = subprocess.run(["openssl", *map(str, words)], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def authority(home):
+    """(certificate, key) of an API server at 127.0.0.1, which is its own authority."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=api",
+            "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", home / "api.key", "-out", home / "api.crt")
+    return home / "api.crt", home / "api.key"
+
+
 class Api:
-    """One server, for as long as the `with` lasts: `kubeconfig` leads to it, `objects` is what it was sent."""
+    """One server, for as long as the `with` lasts: `kubeconfig` leads to it, `objects` is what it was sent, `asked` what it was asked, and at the
+    paths in `taken` another writer is always faster.
+
+    With `tls`, (certificate, key), it speaks TLS alone, and knows only the client with `token`."""
+
+    def __init__(self, tls=None, token=None):
+        self.tls, self.token = tls, token
 
     def __enter__(self):
-        objects = self.objects = {}
+        objects, asked, taken, token = self.objects, self.asked, self.taken, self.token = {}, [], set(), self.token
 
         class Answers(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -62,6 +104,33 @@ class Api:
 
             def sent(self):
                 return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def version(self, one):
+                one["metadata"]["resourceVersion"] = str(int(one["metadata"].get("resourceVersion", "0")) + 1)
+                self.answer(200, one)
+
+            def parse_request(self):
+                if not super().parse_request():
+                    return False
+                asked.append((self.command, self.path))
+                known = token is None or self.headers.get("Authorization") == f"Bearer {token}"
+                if not known:
+                    self.answer(401, {"kind": "Status", "code": 401, "message": "Unauthorized"})
+                return known
+
+            def do_PUT(self):
+                one, there = self.sent(), objects.get(self.path)
+                if self.path in taken or there is None or there["metadata"].get("resourceVersion") != one["metadata"].get("resourceVersion"):
+                    return self.answer(409, {"kind": "Status", "code": 409, "message": "the object has been modified"})
+                objects[self.path] = one
+                self.version(one)
+
+            def do_PATCH(self):
+                there = json.loads(json.dumps(objects[self.path]))
+                if not patched(there, self.sent()):
+                    return self.answer(422, {"kind": "Status", "code": 422, "message": "the server rejected our request due to an error in our request"})
+                objects[self.path] = there
+                self.version(there)
 
             def do_GET(self):
                 path = self.path.split("?")[0]
@@ -78,10 +147,14 @@ class Api:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self.tls)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.folder = tempfile.TemporaryDirectory()
         self.kubeconfig = str(pathlib.Path(self.folder.name) / "config")
-        place = f"http://127.0.0.1:{self.server.server_address[1]}"
+        place = self.place = f"http{'s' * bool(self.tls)}://127.0.0.1:{self.server.server_address[1]}"
         pathlib.Path(self.kubeconfig).write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {"server": place}}],

@@ -1,13 +1,12 @@
-"""The admission rules of the chart, judged by an engine for CEL of others: backstop.py QUESTION."""
+"""The admission rules of the chart, judged by two engines for CEL of others: backstop.py QUESTION."""
 
 import copy
 import sys
 
-import celpy
-import celpy.adapter
 import yaml
 
-from rendering import Helm, ask, check, examples, manifests, pods, CHART, IMAGE, KNOWN, VERSION
+from engines import Both
+from rendering import Helm, ask, bare, check, examples, manifests, pods, CHART, IMAGE, KNOWN, VERSION
 
 ADMISSION = ["--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"]
 DEBUGGERS = ["system:masters", "sre"]
@@ -31,38 +30,23 @@ def rules():
 class Judge:
     """Evaluates the expressions of one policy as the API server does: variables in order, then each validation."""
 
-    def __init__(self, spec, params):
-        env = celpy.Environment()
-        self.params = params
-        self.conditions = [env.program(env.compile(one["expression"])) for one in spec.get("matchConditions", [])]
-        self.variables = [(one["name"], env.program(env.compile(one["expression"]))) for one in spec.get("variables", [])]
-        self.validations = [(env.program(env.compile(one["expression"])), one["message"]) for one in spec["validations"]]
+    def __init__(self, spec, params, engine):
+        self.params, self.engine = params, engine
+        self.conditions = [one["expression"] for one in spec.get("matchConditions", [])]
+        self.variables = [(one["name"], one["expression"]) for one in spec.get("variables", [])]
+        self.validations = [(one["expression"], one["message"]) for one in spec["validations"]]
 
     def refusals(self, one, request=None, old=None):
         """The messages of the rules that refuse the object; an expression that fails refuses too, as `failurePolicy: Fail` says."""
         given = {"object": one, "oldObject": old or one, "params": self.params, "request": request or {"operation": "CREATE"}}
-        given = {name: celpy.adapter.json_to_cel(value) for name, value in given.items()}
-        if not all(condition.evaluate(given) for condition in self.conditions):
-            return []
-        found = celpy.celtypes.MapType()
-        for name, program in self.variables:
-            found[celpy.celtypes.StringType(name)] = program.evaluate({**given, "variables": found})
+        matches, values = self.engine.answer(self.conditions, self.variables, [expression for expression, _ in self.validations], given)
         refused = []
-        for program, message in self.validations:
-            try:
-                so = program.evaluate({**given, "variables": found})
-            except celpy.CELEvalError as error:
-                so, message = False, f"{message} ({error})"
-            if not so:
+        for (_, message), value in zip(self.validations, values if matches else []):
+            if "error" in value:
+                refused.append(f"{message} ({value['error']})")
+            elif value["value"] is not True:
                 refused.append(message)
         return refused
-
-
-def bare(value):
-    """Without nulls, as the API server decodes a manifest."""
-    if isinstance(value, dict):
-        return {key: bare(one) for key, one in value.items() if one is not None}
-    return [bare(one) for one in value] if isinstance(value, list) else value
 
 
 def sidecars():
@@ -137,12 +121,13 @@ def spoilt():
 
 def admitted():
     policies, params, bindings = rules()
-    assert policies.keys() == {"pods", "ephemeral", "debug"} and len(bindings) == 3, policies.keys()
+    assert policies.keys() == {"pods", "ephemeral", "marks", "debug"} and len(bindings) == 4, policies.keys()
     for one in bindings:
         assert one["validationActions"] == ["Deny", "Audit"] and one["paramRef"]["parameterNotFoundAction"] == "Deny", one
         assert one["matchResources"]["namespaceSelector"] == {"matchLabels": {"wicketgate.dev/inject": "enabled"}}, one
     assert all(one["failurePolicy"] == "Fail" for one in policies.values())
-    judge, good, judged = Judge(policies["pods"], params), sidecars(), 0
+    engine = Both()
+    judge, good, judged = Judge(policies["pods"], params, engine), sidecars(), 0
     assert params["data"]["image"] == f"{IMAGE['repository']}@{IMAGE['digest']}", params
     for name, pod in good.items():
         assert not judge.refusals(pod), f"{name}: {judge.refusals(pod)}"
@@ -169,7 +154,7 @@ def admitted():
     other["spec"]["containers"][0]["image"] = "y"
     assert judge.refusals(naked, update, old=other)
 
-    judge = Judge(policies["ephemeral"], params)
+    judge = Judge(policies["ephemeral"], params, engine)
     user = {"runAsUser": 10001, "allowPrivilegeEscalation": False}
     fine = {"name": "look", "image": "x", "targetContainerName": "agent", "securityContext": user}
     of_gate = {"valueFrom": {"secretKeyRef": {"name": "gate-own", "key": "k"}}}
@@ -186,7 +171,19 @@ def admitted():
         refused = judge.refusals(pod)
         assert bool(refused) == bool(said) and all(said in message for message in refused), f"{change}: {refused}"
 
-    judge = Judge(policies["debug"], params)
+    judge = Judge(policies["marks"], params, engine)
+    old = {**good["job"], "metadata": {"name": "x", "labels": {"wicketgate.dev/gate": "default"}, "annotations": {"wicketgate.dev/config": "a"}}}
+    for kind, change, said in (
+        ("labels", {"wicketgate.dev/gate": "default", "mine": "x"}, None), ("labels", {"wicketgate.dev/gate": "other"}, "`wicketgate.dev/gate`"), ("labels", {}, "`wicketgate.dev/gate`"),
+        ("labels", None, "`wicketgate.dev/gate`"), ("annotations", {"wicketgate.dev/config": "a", "mine": "x"}, None), ("annotations", {"wicketgate.dev/config": "b"}, "`wicketgate.dev/config`"),
+        ("annotations", {"wicketgate.dev/config": "a", "wicketgate.dev/profile-digest": "x"}, "`wicketgate.dev/profile-digest`"),
+        ("annotations", {"wicketgate.dev/config": "a", "wicketgate.dev/agents": "x"}, "`wicketgate.dev/agents`"),
+    ):
+        new = {**old, "metadata": {**old["metadata"], kind: change}}
+        refused = judge.refusals(bare(new), {"operation": "UPDATE"}, old=old)
+        assert bool(refused) == bool(said) and all(said in message for message in refused), f"{kind} {change}: {refused}"
+
+    judge = Judge(policies["debug"], params, engine)
     for what, container, groups, admits in (
         ("exec", "agent", [], True), ("exec", "gate", ["developers"], False), ("exec", "gate", ["sre"], True), ("attach", "gate", ["s", "re", "system:master"], False),
         ("exec", "", ["developers"], False), ("exec", "gate", ["system:masters,sre"], False), ("portforward", None, ["developers"], False), ("portforward", None, ["system:masters"], True),
@@ -194,7 +191,8 @@ def admitted():
         one = {} if container is None else {"container": container}
         refused = judge.refusals(one, {"subResource": what, "userInfo": {"username": "x", "groups": groups}})
         assert (not refused) == admits, f"{what} {container} {groups}: {refused}"
-    print(f"{judged} pods were judged")
+    assert engine.asked > 400, engine.asked
+    print(f"{judged} pods were judged, and two engines agreed {engine.asked} times")
 
 
 def cluster():

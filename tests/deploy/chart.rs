@@ -155,3 +155,37 @@ fn every_alert_fires_on_what_it_is_for_and_is_silent_on_what_is_well() {
 fn prometheus_can_read_every_expression_of_the_dashboard_and_no_panel_lies_over_another() {
     assert!(ask("monitoring.py", &["dashboard"]).contains("expressions can be read"));
 }
+
+#[test]
+fn the_injector_is_installed_narrowly_and_never_in_the_way_of_the_cluster() {
+    assert!(ask("injection.py", &["objects"]).contains("objects are narrow"));
+}
+
+#[test]
+fn values_of_the_injector_that_would_give_no_safe_gate_are_refused_by_name() {
+    assert!(ask("injection.py", &["refusals"]).contains("each is refused by name"));
+}
+
+#[test]
+fn the_chart_kustomize_and_the_injectors_profile_make_one_pod() {
+    assert!(ask("injection.py", &["same"]).contains("5 pods are one shape"));
+}
+
+/// It takes twenty seconds: one of the two engines is slow, and each of forty pods is asked about several times.
+#[test]
+fn a_mutating_policy_gives_a_pod_what_the_profile_says_and_the_backstop_refuses_what_it_cannot_make_safe()
+ {
+    assert!(ask("injection.py", &["policy"]).contains("pods got their gate"));
+}
+
+#[test]
+fn the_two_engines_differ_where_they_are_known_to() {
+    assert!(ask("engines.py", &["differ"]).contains("answered as written here"));
+}
+
+#[test]
+fn certificates_of_the_injector_are_renewed_over_a_year_and_verify_against_every_bundle() {
+    let programs = std::path::Path::new(program::gate()).parent().unwrap();
+    let said = ask("certs.py", &[programs.to_str().unwrap()]);
+    assert!(said.contains("every certificate verified against every bundle"), "{said}");
+}

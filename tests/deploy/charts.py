@@ -25,7 +25,8 @@ def valid(helm):
             kinds.add(one["kind"])
         accepted(all_of_it)
     wanted = {"Deployment", "StatefulSet", "Job", "CronJob", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy",
-              "PersistentVolumeClaim", "PodDisruptionBudget", "ClusterRole", "ClusterRoleBinding"} | FOREIGN
+              "PersistentVolumeClaim", "PodDisruptionBudget", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret",
+              "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} | FOREIGN - {"Certificate", "Issuer"}
     assert kinds == wanted, kinds ^ wanted
     # The check can fail.
     broken = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "agents"}, "spec": {"prots": []}}
@@ -46,7 +47,7 @@ def restricted(helm):
             count += 1
             assert accounts[spec["serviceAccountName"]]["automountServiceAccountToken"] is False, at
             restricted_pod(at, spec)
-    assert count == 9, count
+    assert count == 12, count
     same = examples()["job"]
     same["agent"]["uid"] = 65532
     text, why = helm.template(same)
@@ -287,10 +288,15 @@ def tokens(helm):
                 for token in [source["serviceAccountToken"] for source in sources if "serviceAccountToken" in source]:
                     mounted = [container["name"] for container in spec.get("initContainers", []) + spec["containers"]
                                if volume["name"] in [mount["name"] for mount in container["volumeMounts"]]]
-                    env = {one["name"]: one["value"] for container in spec.get("initContainers", []) + spec["containers"]
+                    env = {one["name"]: one.get("value") for container in spec.get("initContainers", []) + spec["containers"]
                            if container["name"] in mounted for one in container["env"]}
                     found[name] = (mounted, token.get("audience"), spec["serviceAccountName"], env)
-    assert set(found) == {"hub", "deployment"}, found
+    assert set(found) == {"hub", "deployment", "injector"}, found
+    makers, own, account, _ = found["injector"]
+    assert (makers, own, account) == (["certs"], None, "demo-wicketgate-injector-certs"), found["injector"]
+    role = next(role for role in roles if role.endswith("-injector-certs"))
+    assert all("create" not in rule["verbs"] and rule["resourceNames"] for rule in roles.pop(role)), role
+    bound.remove((role, [{"kind": "ServiceAccount", "name": account, "namespace": "agents"}]))
     gates, audience, account, env = found["deployment"]
     assert (gates, audience) == (["gate"], "wicketgate-hub"), found["deployment"]
     assert env["WICKETGATE__LEDGER__POSTGRES__SLOTS"] == f"agents/{account}", env

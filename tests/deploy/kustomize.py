@@ -3,6 +3,7 @@
 import filecmp
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,8 @@ from rendering import (
     BIN, TOP, Helm, accepted, ask, check, judged_by_checkov, manifests, native_sidecar, pods, restricted_pod)
 
 TREE = TOP / "deploy" / "kustomize"
+# Where the injector is.
+SYSTEM = "wicketgate-system"
 PINNED = "sha256:0000000000000000000000000000000000000000000000000000000000000001"
 # Somebody's agent, as they had it before.
 WORKLOAD = {
@@ -37,13 +40,13 @@ def workload(kind):
     return one
 
 
-def built(folder, resources, **more):
+def built(folder, resources, namespace="agents", **more):
     """What kubectl makes of a kustomization of these resources in a folder; paths of the tree begin with `tree/`."""
     tree = os.path.relpath(TREE, folder)
     given = {key: [one.replace("tree/", f"{tree}/") if isinstance(one, str) else one for one in value]
              for key, value in {"resources": resources, **more}.items()}
     images = [{"name": "wicketgate", "newName": "registry.example/wicketgate", "digest": PINNED}]
-    kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "agents",
+    kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": namespace,
                      "images": images, **given}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     text, why = ask("kubectl", "kustomize", str(folder))
@@ -70,6 +73,11 @@ def overlays():
     with tempfile.TemporaryDirectory(dir=TOP / "target") as made:
         generator = [{"name": "wicketgate-hub", "literals": ["hub.yaml={}"]}]
         found["hub"] = built(pathlib.Path(made), ["tree/base/hub", "tree/base/migration"], configMapGenerator=generator)
+    with tempfile.TemporaryDirectory(dir=TOP / "target") as made:
+        profile = (TREE / "base" / "injector" / "profiles" / "default.yaml").read_text()
+        (pathlib.Path(made) / "default.yaml").write_text(re.sub("wicketgate@sha256:0+", f"registry.example/wicketgate@{PINNED}", profile))
+        generator = [{"name": "wicketgate-injector-profiles", "behavior": "replace", "files": ["default.yaml"]}]
+        found["injector"] = built(pathlib.Path(made), ["tree/base/injector"], SYSTEM, configMapGenerator=generator)
     return found
 
 
@@ -79,7 +87,7 @@ def current():
         environment = {**os.environ, "HELM": str(BIN / "helm"), "HOME": made}
         subprocess.run([sys.executable, "-B", TREE / "from_chart.py", f"{made}/out"], check=True, env=environment)
         written = sorted(path.relative_to(f"{made}/out") for path in pathlib.Path(made, "out").rglob("*.yaml"))
-        assert len(written) == 6, written
+        assert len(written) == 8, written
         stale = [str(path) for path in written if not filecmp.cmp(pathlib.Path(made, "out", path), TREE / path, shallow=False)]
     assert not stale, f"{stale}: run deploy/kustomize/from_chart.py"
     print(f"{len(written)} files are the chart's")
@@ -89,7 +97,7 @@ def valid():
     count = 0
     for name, all_of_it in overlays().items():
         for one in all_of_it:
-            check(one)
+            check(one, namespace=SYSTEM if name == "injector" else "agents")
         names = [(one["kind"], one["metadata"]["name"]) for one in all_of_it]
         assert len(names) == len(set(names)), f"{name}: {names}"
         accepted(all_of_it)
@@ -109,7 +117,7 @@ def restricted():
             for container in spec.get("initContainers", []):
                 native_sidecar(spec, container)
             count += 1
-    assert count == 4, count
+    assert count == 7, count
     print(f"{count} pods are restricted")
 
 
@@ -125,6 +133,26 @@ def by_name(things):
 def plain(container):
     """A container without what is each workload's own."""
     return {key: value for key, value in container.items() if key not in ("image", "imagePullPolicy")}
+
+
+def injector():
+    """Each object is in the one namespace that the webhooks leave out, and the profile is the overlay's own."""
+    all_of_it = overlays()["injector"]
+    for one in all_of_it:
+        for hook in one.get("webhooks", []):
+            assert hook["clientConfig"]["service"]["namespace"] == SYSTEM, hook
+            assert {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", SYSTEM]} in hook["namespaceSelector"]["matchExpressions"], hook
+        for subject in one.get("subjects", []):
+            assert subject["namespace"] == SYSTEM, one
+    pinned = f"registry.example/wicketgate@{PINNED}"
+    [profiles] = [one for one in all_of_it if one["kind"] == "ConfigMap"]
+    [server] = [spec for one, spec in pods(all_of_it) if one["kind"] == "Deployment"]
+    [mounted] = [volume["configMap"]["name"] for volume in server["volumes"] if "configMap" in volume]
+    assert mounted == profiles["metadata"]["name"], "another profile starts no pod anew"
+    profile = yaml.safe_load(profiles["data"]["default.yaml"])
+    images = {profile["pod"]["initContainers"][0]["image"], *(spec["containers"][0]["image"] for _, spec in pods(all_of_it))}
+    assert images == {pinned}, images
+    print("the injector is in its namespace")
 
 
 def same():
@@ -181,4 +209,4 @@ def checkov():
 
 
 if __name__ == "__main__":
-    {"current": current, "valid": valid, "restricted": restricted, "same": same, "checkov": checkov}[sys.argv[1]]()
+    {"current": current, "valid": valid, "restricted": restricted, "same": same, "injector": injector, "checkov": checkov}[sys.argv[1]]()

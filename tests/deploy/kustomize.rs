@@ -4,7 +4,7 @@ use crate::chart::ask;
 
 #[test]
 fn the_kustomize_tree_is_what_the_script_makes_of_the_chart() {
-    assert!(ask("kustomize.py", &["current"]).contains("6 files are the chart's"));
+    assert!(ask("kustomize.py", &["current"]).contains("8 files are the chart's"));
 }
 
 #[test]
@@ -19,10 +19,15 @@ fn an_agent_that_gets_the_sidecar_by_kustomize_is_bound_as_the_charts_agent_is()
 
 #[test]
 fn every_pod_of_the_kustomize_tree_is_restricted_in_full() {
-    assert!(ask("kustomize.py", &["restricted"]).contains("4 pods are restricted"));
+    assert!(ask("kustomize.py", &["restricted"]).contains("7 pods are restricted"));
 }
 
 #[test]
 fn checkov_finds_nothing_in_what_kustomize_builds() {
     assert!(ask("kustomize.py", &["checkov"]).contains("0 failed"));
+}
+
+#[test]
+fn the_injector_is_in_a_namespace_that_its_webhooks_leave_out() {
+    assert!(ask("kustomize.py", &["injector"]).contains("the injector is in its namespace"));
 }

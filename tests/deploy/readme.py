@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from apiserver import Api
+from injection import injected, profiles
 from rendering import BIN, TOP, check, manifests, native_sidecar, pods, restricted_pod
 
 README = TOP / "deploy" / "README.md"
@@ -92,19 +93,22 @@ def main(programs):
         namespace = api.objects["/api/v1/namespaces/agents"]
         assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted", namespace
         sent = [one for path, one in api.objects.items() if path.count("/namespaces/agents/") == 1]
-        ours = [one for one in sent if one["kind"] != "Secret" and one["metadata"].get("labels", {}).get("app.kubernetes.io/name") != "ledger"]
+        asking = [one for one in sent if one["metadata"]["name"].startswith("summarizer")]
+        ours = [one for one in sent if one not in asking and one["kind"] != "Secret" and one["metadata"].get("labels", {}).get("app.kubernetes.io/name") != "ledger"]
         assert {one["kind"] for one in ours} == {"Deployment", "ConfigMap", "NetworkPolicy", "Cluster"}, ours
-        database = [one for one in sent if one["kind"] != "Secret" and one not in ours]
+        database = [one for one in sent if one["kind"] != "Secret" and one not in ours + asking]
         assert {one["kind"] for one in database} == {"ConfigMap", "ServiceAccount", "Service", "NetworkPolicy", "StatefulSet"}, database
         sets = {"kustomize": [one for one in ours if one["kind"] != "Cluster"], "database": database}
         for path in (home / "releases").glob("*.json"):
             release = json.loads(path.read_text())
             hooks = [hook["manifest"] for hook in release.get("hooks") or []]
             sets[path.stem] = manifests("\n---\n".join([release["manifest"], *hooks]))
-        assert sets.keys() == {"kustomize", "database", "demo", "hub", "alone"}, sets.keys()
+        assert sets.keys() == {"kustomize", "database", "demo", "hub", "alone", "injector"}, sets.keys()
         for name, all_of_it in sets.items():
             for one in all_of_it:
-                check(one)
+                check(one, namespace="wicketgate-system" if name == "injector" else "agents")
+        for one, spec in pods(sets["injector"]):
+            restricted_pod(one["metadata"]["name"], spec)
         for all_of_it in (sets["demo"], sets["hub"], sets["alone"]):
             for one, spec in pods(all_of_it):
                 restricted_pod(one["metadata"]["name"], spec)
@@ -118,7 +122,11 @@ def main(programs):
                     assert set(sources) <= made, f"{name}: {sources}"
         hub(programs, home / "gate", sets["hub"])
         given = [agent(sets[name], home / "gate") for name in ("demo", "kustomize")]
-        assert given[0] == given[1] and {"wicketgate.yaml", "repo/main.rs"} <= given[0].keys(), given
+        # What the injector makes of the pod that asks: the profile says what, and its ConfigMap has the files.
+        [asks] = [one for one in asking if one["kind"] == "Deployment"]
+        spec = injected(profiles(sets["injector"])["default"], asks["spec"]["template"])["spec"]
+        given.append(agent([{**asks, "spec": {"template": {"spec": spec}}}, *(one for one in asking if one is not asks)], home / "gate"))
+        assert given[0] == given[1] == given[2] and {"wicketgate.yaml", "repo/main.rs"} <= given[0].keys(), given
         [config] = [one["data"] for one in sets["alone"] if one["kind"] == "ConfigMap"]
         config = set(config.values()) - set(given[0].values())
         assert len(config) == 1 and "isolation: enforced" in min(config) and "callers: [{spiffe:" in min(config), config

@@ -17,7 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 CHART = TOP / "deploy" / "helm" / "wicketgate"
 EXAMPLES = sorted((CHART / "ci").glob("*.yaml"))
 # Kinds of operators: the schemas of Kubernetes do not know them.
-FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
+FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "Certificate", "Issuer"}
 VERSION = "1.31"
 # What a cluster with the Prometheus operator knows besides.
 KNOWN = ["--api-versions", "monitoring.coreos.com/v1"]
@@ -69,12 +69,19 @@ def rendered(helm):
     return found
 
 
-def check(one):
+def check(one, version=VERSION, namespace="agents"):
     """Holds a manifest to its namespace and to the schemas of Kubernetes, in which no field is unknown."""
-    everywhere = one["kind"].startswith(("ClusterRole", "ValidatingAdmission"))
-    assert one["metadata"].get("namespace") == (None if everywhere else "agents"), one["metadata"]
+    everywhere = one["kind"].startswith(("ClusterRole", "ValidatingAdmission", "MutatingAdmission", "ValidatingWebhook", "MutatingWebhook"))
+    assert one["metadata"].get("namespace") == (None if everywhere else namespace), one["metadata"]
     if one["kind"] not in FOREIGN:
-        kubernetes_validate.validate(one, VERSION, strict=True)
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def bare(value):
+    """Without nulls, as the API server decodes a manifest."""
+    if isinstance(value, dict):
+        return {key: bare(one) for key, one in value.items() if one is not None}
+    return [bare(one) for one in value] if isinstance(value, list) else value
 
 
 def pods(all_of_it):

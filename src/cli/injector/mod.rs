@@ -1,9 +1,10 @@
-//! `wicketgate control injector`.
+//! `wicketgate injector`: pods of Kubernetes get their gate.
 
 use clap::Subcommand;
 
 use super::{Exit, Failure};
 
+mod certs;
 mod serve;
 
 /// Give pods of Kubernetes their gate when they are created.
@@ -16,11 +17,13 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     Serve(serve::InjectorServe),
+    Certs(certs::InjectorCerts),
 }
 
 /// Runs the command.
 pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
         Command::Serve(command) => serve::run(command).await,
+        Command::Certs(command) => certs::run(command).await,
     }
 }

@@ -80,3 +80,16 @@ validations:
   - expression: "variables.debugger || request.subResource != 'portforward'"
     message: "only groups of `backstop.debuggers` forward a port of a pod with a gate: operators use the Service of the hub"
 {{- end -}}
+
+{{/* What a pod that runs says of its gate: a change would only lie about what it has. */}}
+{{- define "wicketgate.backstop.marks" -}}
+validations:
+  {{- range $kind, $marks := dict "labels" (list "gate") "annotations" (list "config" "agents" "profile-digest") }}
+  {{- range $marks }}
+  {{- $at := printf "%s['wicketgate.dev/%s']" $kind . }}
+  {{- $of := printf "(has(OBJECT.metadata.%s) && 'wicketgate.dev/%s' in OBJECT.metadata.%s ? OBJECT.metadata.%s : '')" $kind . $kind $at }}
+  - expression: {{ printf "%s == %s" (replace "OBJECT" "object" $of) (replace "OBJECT" "oldObject" $of) | quote }}
+    message: "metadata.{{ $kind }}: `wicketgate.dev/{{ . }}` of a pod that runs cannot change: delete the pod, and create another"
+  {{- end }}
+  {{- end }}
+{{- end -}}
