@@ -109,7 +109,7 @@ const COMMAND: &[Member] = &[
     may("digest", Shape::Text),
     may("argv", Shape::List(&Shape::Text)),
     may("sandbox", Shape::OneOf(&["S1", "S2"])),
-    may("workspace", Shape::OneOf(&["none", "per_call", "run"])),
+    may("workspace", Shape::OneOf(&["none", "per_call", "run", "directory"])),
 ];
 const SQL: &[Member] = &[
     may("engine", Shape::OneOf(&["postgres", "sqlite"])),

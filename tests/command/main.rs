@@ -15,6 +15,7 @@
 
 mod benign;
 mod check;
+mod directory;
 mod escape;
 mod launch;
 mod limits;

@@ -13,6 +13,7 @@
 )]
 
 mod commands;
+mod comparison;
 mod document;
 mod first_day;
 mod flags;

@@ -196,3 +196,48 @@ async fn a_write_tool_that_says_it_only_reads_is_refused_at_the_configuration() 
         assert!(said.err.contains(place) || said.out.contains(place), "{place}: {said:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_changes_one_place_of_a_file_and_is_undone_as_any_write() {
+    let before = "fn total() {\n    a + b\n}\n// a + c\n";
+    let rig = Rig::with(|config| {
+        let tools = config["tools"].as_array_mut().unwrap();
+        let write = tools.iter_mut().find(|tool| tool["name"] == "fs.write").unwrap();
+        write["file"]["edits"] = true.into();
+    })
+    .await;
+    rig.put("total.rs", before);
+    std::fs::write(rig.path("raw"), [0xff]).unwrap();
+    let (sidecar, agent) = rig.serve().await;
+    let edit = |old: &str| json!({"path": "total.rs", "mode": "edit", "old": old, "new": "a - b"});
+    let edited = rig.call(&agent, "fs.write", edit("a + b")).await.unwrap();
+    assert_eq!(edited["operation"], "replace");
+    assert_eq!(edited["before_sha256"], sha256(before));
+    let after = before.replace("a + b", "a - b");
+    assert_eq!(rig.text("total.rs"), after);
+    for (args, detail) in [
+        (edit("a + b"), "file.edit"),
+        (edit("a"), "file.edit"),
+        (json!({"path": "total.rs", "mode": "edit", "old": "a"}), "file.edit"),
+        (
+            json!({"path": "total.rs", "mode": "edit", "old": "a", "new": "b", "content": "x"}),
+            "file.content",
+        ),
+        (json!({"path": "raw", "mode": "edit", "old": "a", "new": "b"}), "file.edit"),
+        (json!({"path": "not", "mode": "edit", "old": "a", "new": "b"}), "file.not_found"),
+    ] {
+        assert_eq!(rig.denied(&agent, "fs.write", args.clone()).await, detail, "{args}");
+    }
+    // A tool whose binding does not say `edits` has none, whatever its schema lets through.
+    let heavy = rig.call(&agent, "fs.heavy", edit("a - b")).await;
+    assert!(heavy.is_err(), "{heavy:?}");
+    assert_eq!(rig.text("total.rs"), after);
+    let all = json!({"path": "total.rs", "mode": "edit", "old": "a", "new": "z", "all": true});
+    rig.call(&agent, "fs.write", all).await.unwrap();
+    assert_eq!(rig.text("total.rs"), after.replace('a', "z"));
+    agent.seal().await.unwrap();
+    let undone = crate::rollback::roll(&rig, &agent.run, &[]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(rig.text("total.rs"), before);
+    drop(sidecar);
+}

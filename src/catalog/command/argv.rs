@@ -9,6 +9,8 @@ const ITEM_BYTES_MAX: usize = 64 * 1024;
 const ALL_BYTES_MAX: usize = 256 * 1024;
 /// Items of the longest list.
 const ITEMS_MAX: usize = 1024;
+/// The argument by which an agent gives the list itself.
+pub const AGENT_LIST: &str = "argv";
 
 /// One place of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +88,12 @@ pub enum ArgumentMismatch {
     /// A path, and its error.
     #[error("`{0}` {1}")]
     Path(String, &'static str),
+    /// The agent's own list is not a list.
+    #[error("`{AGENT_LIST}` is missing, or is not a list of texts")]
+    List,
+    /// The agent's own list has none of the forms; with the forms.
+    #[error("`{AGENT_LIST}` is not one of: {0}")]
+    Form(String),
     /// The whole list.
     #[error("the argument list has more than {ITEMS_MAX} items and {ALL_BYTES_MAX} bytes")]
     Many,
@@ -190,6 +198,63 @@ pub fn fill(template: &[Element], args: &Json) -> Result<Vec<String>, ArgumentMi
             },
         }
     }
+    bounded(argv)
+}
+
+/// The agent's own list, if it has one of these forms: as many items, each the form's text or a
+/// value that its place allows.
+///
+/// # Errors
+/// The value that its place refuses in a form that otherwise fits, or else all forms.
+pub fn choose(forms: &[Vec<Element>], args: &Json) -> Result<Vec<String>, ArgumentMismatch> {
+    let Some(Json::Array(items)) = args.get(AGENT_LIST) else {
+        return Err(ArgumentMismatch::List);
+    };
+    let mut refused = None;
+    for form in forms.iter().filter(|form| form.len() == items.len()) {
+        match fitted(form, items) {
+            Ok(argv) => return bounded(argv),
+            Err(why) => refused = why.or(refused),
+        }
+    }
+    Err(refused.unwrap_or_else(|| ArgumentMismatch::Form(shown(forms))))
+}
+
+/// These items, if they have this form; why a value is refused, if only a value is wrong.
+fn fitted(form: &[Element], items: &[Json]) -> Result<Vec<String>, Option<ArgumentMismatch>> {
+    let (mut argv, mut refused, mut operands) = (Vec::new(), None, false);
+    for (element, item) in form.iter().zip(items) {
+        let text = item.as_str().ok_or(None)?;
+        match element {
+            Element::Literal(literal) if literal == text => {
+                operands |= literal == "--";
+                argv.push(text.to_owned());
+            }
+            Element::Literal(_) | Element::Flag { .. } => return Err(None),
+            Element::Value(slot) => {
+                let value = text.strip_prefix(&*slot.prefix).ok_or(None)?;
+                match one(slot, &Json::from(value), operands) {
+                    Ok(item) => argv.push(item),
+                    Err(why) => refused = Some(why),
+                }
+            }
+        }
+    }
+    refused.map_or(Ok(argv), |why| Err(Some(why)))
+}
+
+/// The forms as an agent reads them: a place for a value has the name of its argument.
+pub fn shown(forms: &[Vec<Element>]) -> String {
+    let item = |element: &Element| match element {
+        Element::Literal(text) => Json::from(text.as_str()),
+        Element::Value(slot) => Json::from(format!("{}<{}>", slot.prefix, slot.arg)),
+        Element::Flag { text, .. } => Json::from(text.as_str()),
+    };
+    let form = |form: &Vec<Element>| canonical::text(&form.iter().map(item).collect::<Json>());
+    forms.iter().map(form).collect::<Vec<_>>().join(", ")
+}
+
+fn bounded(argv: Vec<String>) -> Result<Vec<String>, ArgumentMismatch> {
     let bytes: usize = argv.iter().map(|item| item.len().saturating_add(1)).sum();
     if argv.len() > ITEMS_MAX || bytes > ALL_BYTES_MAX {
         return Err(ArgumentMismatch::Many);

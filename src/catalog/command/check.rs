@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::argv::{self, Element};
-use super::{Command, CommandLimits, ElfError, Level, Program, Workspace, config, inspect};
+use super::{
+    ArgumentSource, Command, CommandLimits, ElfError, Level, Program, WorkDirectory, Workspace,
+    config, inspect,
+};
 use crate::check::{self, Draft, Surroundings, TIMEOUT_MS, bounded};
 use crate::domain::digest::Digest;
 use crate::schema::Schema;
@@ -21,6 +24,8 @@ pub(crate) const CPU_SECONDS_MAX: u64 = 600;
 /// Processes and threads.
 pub(crate) const PIDS: u64 = 32;
 pub(crate) const PIDS_MAX: u64 = 1024;
+/// Forms of a list that an agent gives.
+pub(crate) const FORMS_MAX: usize = 64;
 /// Variables that make a program load or run the file they name.
 const LOADERS: [&str; 4] = ["BASH_ENV", "ENV", "GCONV_PATH", "IFS"];
 
@@ -49,8 +54,10 @@ impl Section for config::Command {
     }
 
     fn check(&self, draft: &Draft<'_>, problems: &mut Problems) -> Option<(Schema, Kind)> {
-        let schema = draft.schema(None, problems);
-        let command = command(self, draft, schema.as_ref(), problems);
+        let forms = forms(self, &format!("{}.command", draft.at), problems);
+        let own = (!forms.is_empty()).then(|| own_schema(&forms, self.stdin.as_deref()));
+        let schema = draft.schema(own.as_deref(), problems);
+        let command = command(self, draft, (schema.as_ref(), forms), problems);
         Some((schema?, Kind::Command(Box::new(command?))))
     }
 }
@@ -59,7 +66,7 @@ impl Section for config::Command {
 fn command(
     raw: &config::Command,
     draft: &Draft<'_>,
-    schema: Option<&Schema>,
+    (schema, forms): (Option<&Schema>, Vec<Vec<Element>>),
     problems: &mut Problems,
 ) -> Option<Command> {
     let Draft { tool, surroundings, secrets, .. } = *draft;
@@ -74,6 +81,11 @@ fn command(
         pinned(program, pin, &format!("{at}.sha256"), problems);
     }
     let argv = template(raw, schema, &at, problems);
+    let argv = if raw.forms.is_empty() {
+        ArgumentSource::Template(argv)
+    } else {
+        ArgumentSource::Forms(forms)
+    };
     if let Some(program) = &program {
         shell(program, &argv, &format!("{at}.argv"), problems);
     }
@@ -84,7 +96,10 @@ fn command(
         problems.take(&format!("{at}.children[{i}]"), self::program(path, surroundings))
     });
     let children = children.collect::<Vec<_>>();
-    let (level, workspace) = isolation(raw, &at, problems);
+    let level = raw.sandbox.as_deref();
+    let level = level.map_or(Ok(Level::S2), |text| Level::parse(text, "`S1`, `S2`"));
+    let level = problems.take(&format!("{at}.sandbox"), level).unwrap_or(Level::S2);
+    let workspace = directory(raw, level, &at, (surroundings, secrets), problems);
     let limits = limits(&raw.limits, tool.timeout_ms, &at, problems);
     if problems.0.len() > before {
         return None;
@@ -97,7 +112,7 @@ fn command(
         secrets: credentials,
         read,
         children,
-        workspace,
+        workspace: workspace?,
         level,
         limits: limits?,
         exit_codes: raw.exit_codes.clone(),
@@ -152,13 +167,57 @@ fn template(
     if let Some(name) = raw.stdin.as_deref().filter(|name| !known(name)) {
         problems.add(format!("{at}.stdin"), format!("`{name}` is no argument of the schema"));
     }
+    if !raw.forms.is_empty() && !known(argv::AGENT_LIST) {
+        let why = format!("`forms` need the argument `{}` in the schema", argv::AGENT_LIST);
+        problems.add(format!("{at}.forms"), why);
+    }
     elements
 }
 
+/// The forms of a list that the agent gives.
+fn forms(raw: &config::Command, at: &str, problems: &mut Problems) -> Vec<Vec<Element>> {
+    if !raw.forms.is_empty() && !raw.argv.is_empty() {
+        problems.add(format!("{at}.forms"), "give one of `argv` and `forms`");
+    }
+    if raw.forms.len() > FORMS_MAX {
+        problems.add(format!("{at}.forms"), format!("has at most {FORMS_MAX} forms"));
+    }
+    let mut all = Vec::new();
+    for (i, written) in raw.forms.iter().enumerate() {
+        let mut form = Vec::new();
+        for (j, written) in written.iter().enumerate() {
+            let at = format!("{at}.forms[{i}][{j}]");
+            match problems.take(&at, argv::parse(written)) {
+                Some(Element::Flag { .. }) => {
+                    problems.add(at, "a form has no flags: write a second form with the text");
+                }
+                Some(element) => form.push(element),
+                None => {}
+            }
+        }
+        all.push(form);
+    }
+    all
+}
+
+/// The schema of a command whose agent gives the list: it tells the model the forms.
+fn own_schema(forms: &[Vec<Element>], stdin: Option<&str>) -> Vec<u8> {
+    let items = forms.iter().map(Vec::len).max().unwrap_or_default();
+    let description = format!("one of: {}", argv::shown(forms));
+    let list = serde_json::json!({"type": "array", "maxItems": items, "items": {"type": "string"},
+        "description": description});
+    let mut properties = serde_json::Map::new();
+    properties.extend(stdin.map(|name| (name.to_owned(), serde_json::json!({"type": "string"}))));
+    properties.insert(argv::AGENT_LIST.to_owned(), list);
+    let schema = serde_json::json!({"type": "object", "required": [argv::AGENT_LIST], "properties": properties});
+    schema.to_string().into_bytes()
+}
+
 /// A shell's argument is a program, and an agent must not write programs.
-fn shell(program: &Program, argv: &[Element], at: &str, problems: &mut Problems) {
+fn shell(program: &Program, argv: &ArgumentSource, at: &str, problems: &mut Problems) {
     let name = program.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if SHELLS.contains(&name) && argv.iter().any(|element| element.argument().is_some()) {
+    let mut places = argv.lists().iter().flatten();
+    if SHELLS.contains(&name) && places.any(|element| element.argument().is_some()) {
         let why = format!("`{name}` runs what its arguments say: bind the program itself");
         problems.add(at, why);
     }
@@ -198,25 +257,48 @@ fn readable(
     found
 }
 
-fn isolation(raw: &config::Command, at: &str, problems: &mut Problems) -> (Level, Workspace) {
-    let level = raw.sandbox.as_deref();
-    let level = level.map_or(Ok(Level::S2), |text| Level::parse(text, "`S1`, `S2`"));
-    let level = problems.take(&format!("{at}.sandbox"), level).unwrap_or(Level::S2);
+/// What the command may write.
+fn directory(
+    raw: &config::Command,
+    level: Level,
+    at: &str,
+    (surroundings, secrets): (&Surroundings<'_>, &[PathBuf]),
+    problems: &mut Problems,
+) -> Option<WorkDirectory> {
     let workspace = raw.workspace.as_deref().map_or(Ok(Workspace::None), |text| {
         let none = || format!("`{text}` is not one of `none`, `per_call`, `run`");
         Workspace::parse(text).ok_or_else(none)
     });
     let workspace = problems.take(&format!("{at}.workspace"), workspace);
-    let workspace = workspace.unwrap_or(Workspace::None);
     if level < Level::S2 {
-        if workspace != Workspace::None {
-            problems.add(format!("{at}.workspace"), "a workspace needs `sandbox: S2`");
-        }
-        if !raw.children.is_empty() {
-            problems.add(format!("{at}.children"), "processes of its own need `sandbox: S2`");
+        for (name, there, why) in [
+            (
+                "workspace",
+                workspace.is_some_and(|it| it != Workspace::None),
+                "a workspace needs `sandbox: S2`",
+            ),
+            ("directory", raw.directory.is_some(), "a directory to write needs `sandbox: S2`"),
+            ("children", !raw.children.is_empty(), "processes of its own need `sandbox: S2`"),
+        ] {
+            if there {
+                problems.add(format!("{at}.{name}"), why);
+            }
         }
     }
-    (level, workspace)
+    let Some(path) = &raw.directory else { return workspace.map(WorkDirectory::Memory) };
+    let at = format!("{at}.directory");
+    if raw.workspace.is_some() {
+        problems.add(at.as_str(), "give one of `workspace` and `directory`");
+    }
+    let joined = surroundings.base_dir.join(path);
+    let path = joined.canonicalize().map_err(|e| check::Error::Open(joined, e));
+    let path = path.and_then(|path| surroundings.apart_from_own(&path, secrets).map(|()| path));
+    let path = problems.take(&at, path)?;
+    if !path.is_dir() {
+        problems.add(at, check::Error::NotDirectory(path).to_string());
+        return None;
+    }
+    Some(WorkDirectory::Disk(path))
 }
 
 fn limits(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::check::{CPU_SECONDS_MAX, MEMORY, PIDS, PIDS_MAX};
+use super::check::{CPU_SECONDS_MAX, FORMS_MAX, MEMORY, PIDS, PIDS_MAX};
 use crate::form::FilePath;
 use crate::server::config::Variable;
 
@@ -25,6 +25,13 @@ pub struct Command {
     #[serde(default)]
     #[schemars(extend("examples" = [["-l", {"arg": "file", "as": "path"}]]))]
     pub argv: Vec<serde_json::Value>,
+    /// Lists of arguments that the agent may give itself, as its argument `argv`, instead of the operator's `argv`. An
+    /// item of a form is a literal text or `{arg: NAME, prefix: TEXT, as: text | path, may_start_with_dash: true}`; the
+    /// agent's list has as many items as one of the forms, and each item fits. Without `input_schema`, the schema of the
+    /// tool tells the model the forms.
+    #[serde(default)]
+    #[schemars(length(max = FORMS_MAX), extend("examples" = [[["-m", "unittest"], ["-m", "unittest", {"arg": "test"}]]]))]
+    pub forms: Vec<Vec<serde_json::Value>>,
     /// Name of the argument whose text becomes standard input. Default: no input.
     pub stdin: Option<String>,
     /// The whole environment of the program, literal.
@@ -46,6 +53,11 @@ pub struct Command {
     /// `run` (shared by the commands of one run, gone with the run). It needs `sandbox: S2`.
     #[schemars(extend("default" = "none", "examples" = ["none", "per_call", "run"]))]
     pub workspace: Option<String>,
+    /// A directory on disk that the program runs in and may write, relative to the configuration file, instead of a
+    /// workspace in memory: for example a repository. It stays. It needs `sandbox: S2`, and may hold none of the gate's
+    /// own files. Under a gate that runs as root, uid 65534 has to be able to write it.
+    #[schemars(with = "Option<FilePath>", extend("examples" = ["repository"]))]
+    pub directory: Option<PathBuf>,
     /// Level of the sandbox: `S1` or `S2`. Where the system lacks what the level needs, the gate refuses the tool.
     #[schemars(extend("default" = "S2", "examples" = ["S1", "S2"]))]
     pub sandbox: Option<String>,

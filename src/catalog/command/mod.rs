@@ -1,8 +1,8 @@
 //! A command: one pinned program, a template of its arguments, and the least isolation it may run in.
 //!
 //! The operator writes every option; an agent's value is one whole item of the argument list and can
-//! become neither two items, nor an option, nor another program. There is no mode in which an agent
-//! writes the list itself.
+//! become neither two items, nor an option, nor another program. Where the agent gives the list
+//! itself, the list has one of the operator's forms, item by item.
 
 pub mod argv;
 mod check;
@@ -12,9 +12,9 @@ mod elf;
 pub(super) use check::{program, together};
 pub use elf::{Elf, ElfError, inspect};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use self::argv::Element;
+use self::argv::{ArgumentMismatch, Element};
 use super::secret::Secret;
 use super::{Reach, definition};
 use crate::domain::closed::texts;
@@ -83,6 +83,66 @@ texts! {
     }
 }
 
+/// Where a program's arguments come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArgumentSource {
+    /// The operator's list, with places for the values of arguments.
+    Template(Vec<Element>),
+    /// The agent's own list, if it has one of these forms.
+    Forms(Vec<Vec<Element>>),
+}
+
+impl ArgumentSource {
+    /// The argument list of a call with these arguments.
+    ///
+    /// # Errors
+    /// As [`argv::fill`] and [`argv::choose`].
+    pub fn list(&self, args: &Json) -> Result<Vec<String>, ArgumentMismatch> {
+        match self {
+            Self::Template(template) => argv::fill(template, args),
+            Self::Forms(forms) => argv::choose(forms, args),
+        }
+    }
+
+    /// Each list of places that it has.
+    fn lists(&self) -> &[Vec<Element>] {
+        match self {
+            Self::Template(template) => std::slice::from_ref(template),
+            Self::Forms(forms) => forms,
+        }
+    }
+}
+
+/// The directory that a command runs in and may write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WorkDirectory {
+    /// One in memory, or none.
+    Memory(Workspace),
+    /// One of the operator's, on disk: absolute, without symbolic links. It stays.
+    Disk(PathBuf),
+}
+
+impl WorkDirectory {
+    /// What effects, policies and definitions call a directory on disk.
+    const DISK: &'static str = "directory";
+
+    /// `directory`, or the text of the workspace.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Memory(workspace) => workspace.as_str(),
+            Self::Disk(_) => Self::DISK,
+        }
+    }
+
+    /// The directory on disk.
+    pub fn disk(&self) -> Option<&Path> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Disk(path) => Some(path),
+        }
+    }
+}
+
 /// One program as it was when it was checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
@@ -123,7 +183,7 @@ pub struct Command {
     /// What is run.
     pub program: Program,
     /// Its arguments.
-    pub argv: Vec<Element>,
+    pub argv: ArgumentSource,
     /// The argument that is its standard input.
     pub stdin: Option<String>,
     /// Literal variables in name order.
@@ -134,8 +194,8 @@ pub struct Command {
     pub read: Vec<PathBuf>,
     /// What it may start itself.
     pub children: Vec<Program>,
-    /// Which directory in memory it may write.
-    pub workspace: Workspace,
+    /// Which directory it may write.
+    pub workspace: WorkDirectory,
     /// It runs in exactly this, or not at all.
     pub level: Level,
     /// What it may use up.
@@ -151,16 +211,23 @@ impl Reach for Command {
 
     fn definition(&self) -> Json {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let places = |list: &Vec<Element>| list.iter().map(Element::to_json).collect::<Json>();
+        let (argv, forms) = match &self.argv {
+            ArgumentSource::Template(template) => (places(template), None),
+            ArgumentSource::Forms(forms) => {
+                (Json::Array(Vec::new()), Some(forms.iter().map(places).collect::<Json>()))
+            }
+        };
         let program = |program: &Program| json!({"path": path(&program.path), "digest": program.digest.prefixed()});
         let members = serde_json::json!({
             "program": program(&self.program),
-            "argv": self.argv.iter().map(Element::to_json).collect::<Json>(),
+            "argv": argv,
             "stdin": self.stdin,
             "env": definition::hashed(self.env.iter().map(|(name, value)| (name, value))),
             "credentials": definition::variables(&self.secrets),
             "read": self.read.iter().map(path).collect::<Vec<_>>(),
             "children": self.children.iter().map(program).collect::<Json>(),
-            "workspace": self.workspace,
+            "workspace": self.workspace.as_str(),
             "isolation": self.level,
             "memory_bytes": self.limits.memory_bytes,
             "cpu_seconds": self.limits.cpu_seconds,
@@ -168,7 +235,10 @@ impl Reach for Command {
             "exit_codes": self.exit_codes,
         });
         let cgroup = self.limits.together.then(|| "required".into());
-        definition::with(members, [("cgroup", cgroup)]).into()
+        let forms = forms.map(|forms| serde_json::json!(forms));
+        let disk = self.workspace.disk().map(|path| path.to_string_lossy().into());
+        let more = [("cgroup", cgroup), ("forms", forms), ("directory", disk)];
+        definition::with(members, more).into()
     }
 
     fn secrets(&self) -> Vec<Secret> {

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::argv::{Element, fill, parse};
+use super::argv::{Element, choose, fill, parse};
 use super::inspect;
 use crate::domain::json::{Json, Limits};
 use crate::{Config, ConfigError, Surroundings};
@@ -80,9 +80,97 @@ fn flags_numbers_and_what_is_absent() {
     assert!(filled(yaml, r#"{"a":{"x":1}}"#).is_err());
 }
 
+/// Forms as an agent's list chooses among them.
+const FORMS: &str = "[['-m', unittest], ['-m', unittest, {arg: test}], ['-n', {arg: max, prefix: '-j'}], \
+                     [show, '--', {arg: file, as: path}], [show, {arg: file, as: path}]]";
+
+fn chosen(args: &str) -> Result<Vec<String>, String> {
+    let written: Vec<Vec<serde_json::Value>> = serde_saphyr::from_str(FORMS).unwrap();
+    let form = |form: &Vec<serde_json::Value>| form.iter().map(|one| parse(one).unwrap()).collect();
+    let forms: Vec<Vec<Element>> = written.iter().map(form).collect();
+    let args = Json::parse(args.as_bytes(), &Limits::ARGUMENTS).unwrap();
+    choose(&forms, &args).map_err(|why| why.to_string())
+}
+
+#[test]
+fn an_agents_own_list_has_one_of_the_forms_item_by_item() {
+    for (argv, wanted) in [
+        (r#"["-m","unittest"]"#, vec!["-m", "unittest"]),
+        (r#"["-m","unittest","tests.test_sum"]"#, vec!["-m", "unittest", "tests.test_sum"]),
+        (r#"["-n","-j4"]"#, vec!["-n", "-j4"]),
+        (r#"["show","a/b.py"]"#, vec!["show", "a/b.py"]),
+        (r#"["show","--","-b.py"]"#, vec!["show", "--", "-b.py"]),
+    ] {
+        assert_eq!(chosen(&format!(r#"{{"argv":{argv}}}"#)).unwrap(), wanted);
+    }
+}
+
+#[test]
+fn a_list_of_no_form_is_refused_with_the_forms_and_a_value_with_its_reason() {
+    for argv in [
+        "[]",
+        r#"["-c","import os"]"#,
+        r#"["-m","unittest","a","b"]"#,
+        r#"["-m","http.server"]"#,
+        r#"["-m","unittest",1]"#,
+        r#"["-m unittest"]"#,
+        r#"["-n","4"]"#,
+        r#"["show","--","a","b"]"#,
+    ] {
+        let why = chosen(&format!(r#"{{"argv":{argv}}}"#)).unwrap_err();
+        assert!(why.contains(r#"["-m","unittest","<test>"]"#), "{argv}: {why}");
+    }
+    for (argv, wanted) in [
+        (r#"["-m","unittest","--locals"]"#, "`test` begins with `-`"),
+        (r#"["show","../x"]"#, "`file` leaves the command's directory"),
+        (r#"["show","--","/etc/passwd"]"#, "`file` is not a path below"),
+        (r#"["-m","unittest",""]"#, "`test` is empty"),
+    ] {
+        let why = chosen(&format!(r#"{{"argv":{argv}}}"#)).unwrap_err();
+        assert!(why.contains(wanted), "{argv}: {why}");
+    }
+    for args in ["{}", r#"{"argv":"-m unittest"}"#, r#"{"argv":null}"#] {
+        assert!(chosen(args).unwrap_err().contains("not a list of texts"), "{args}");
+    }
+}
+
+#[test]
+fn a_command_with_forms_tells_the_model_which() {
+    let dir = tempfile::tempdir().unwrap();
+    let yaml = "- name: t\n  description: d\n  kind: command\n  command: {program: /bin/ls, forms: [['-l'], \
+                ['-l', {arg: file, as: path}]], stdin: text}\n";
+    let config: Config = serde_saphyr::from_str(yaml).unwrap();
+    let surroundings =
+        Surroundings { base_dir: dir.path(), env: &|_| None, forbidden: &[], own: &[] };
+    let bindings = config.check(&surroundings).unwrap();
+    let schema = String::from_utf8_lossy(bindings.first().unwrap().schema.canonical());
+    assert!(schema.contains(r#"one of: [\"-l\"], [\"-l\",\"<file>\"]"#), "{schema}");
+    assert!(schema.contains(r#""text""#), "{schema}");
+}
+
 #[test]
 fn errors_in_a_command_tool_name_the_key() {
     for (command, more, wanted) in [
+        (
+            "{program: /bin/ls, forms: [[a]], argv: [a]}",
+            "",
+            "forms: give one of `argv` and `forms`",
+        ),
+        ("{program: /bin/ls, forms: [[a]]}", "", "forms: `forms` need the argument `argv`"),
+        (
+            "{program: /bin/ls, forms: [[{flag: a, when: b}]]}",
+            "",
+            "forms[0][0]: a form has no flags",
+        ),
+        ("{program: /bin/sh, forms: [['-c', {arg: a}]]}", "", "runs what its arguments say"),
+        ("{program: /bin/ls, directory: missing}", "", "command.directory: cannot open"),
+        ("{program: /bin/ls, directory: /proc}", "", "command.directory: "),
+        ("{program: /bin/ls, sandbox: S1, directory: .}", "", "directory: a directory to write"),
+        (
+            "{program: /bin/ls, workspace: run, directory: .}",
+            "",
+            "one of `workspace` and `directory`",
+        ),
         ("{program: grep}", "", "tools[0].command.program: expected an absolute path"),
         ("{program: /nowhere/x}", "", "tools[0].command.program: cannot open"),
         ("{program: /etc/passwd}", "", "tools[0].command.program: `/etc/passwd` is not executable"),
@@ -127,6 +215,7 @@ fn the_definition_moves_with_everything_that_would_run() {
         "{program: /bin/ls, sandbox: S1}",
         "{program: /bin/ls, workspace: per_call}",
         "{program: /bin/ls, read: [data]}",
+        "{program: /bin/ls, directory: data}",
         "{program: /bin/ls, children: [/bin/cat]}",
         "{program: /bin/ls, env: {A: b}}",
         "{program: /bin/ls, stdin: a}",

@@ -36,6 +36,16 @@ const WRITE: &str = r#"{"type":"object","required":["path"],"properties":{
 "mode":{"enum":["write","create","replace","delete"],"description":"`create` if it is not there, `replace` if it is, `write` (default) either; `delete` takes no content"},
 "if_match":{"type":"string","pattern":"^[0-9a-f]{64}$","description":"SHA-256 of what has to be there now"}}}"#;
 
+const WRITE_AND_EDIT: &str = r#"{"type":"object","required":["path"],"properties":{
+"path":{"type":"string","minLength":1,"maxLength":4096,"description":"path below the root, with `/` between names"},
+"content":{"type":"string","description":"the whole new content, as text"},
+"content_base64":{"type":"string","description":"the whole new content, in base64"},
+"old":{"type":"string","minLength":1,"description":"with `edit`: the text to replace, exactly as the file has it; it has to be there once"},
+"new":{"type":"string","description":"with `edit`: the text that takes its place"},
+"all":{"type":"boolean","description":"with `edit`: replace `old` wherever it is"},
+"mode":{"enum":["write","create","replace","edit","delete"],"description":"`create` if it is not there, `replace` if it is, `write` (default) either; `edit` takes `old` and `new` and no content; `delete` takes no content"},
+"if_match":{"type":"string","pattern":"^[0-9a-f]{64}$","description":"SHA-256 of what has to be there now"}}}"#;
+
 impl Section for config::File {
     fn takes_credentials(&self) -> bool {
         false
@@ -45,7 +55,7 @@ impl Section for config::File {
         let own = if draft.kind == ToolKind::FileList {
             LIST
         } else if draft.kind == ToolKind::FileWrite {
-            WRITE
+            if self.edits { WRITE_AND_EDIT } else { WRITE }
         } else {
             READ
         };
@@ -77,13 +87,15 @@ fn beneath(file: &config::File, draft: &Draft<'_>, problems: &mut Problems) -> O
     if tool.tier.as_deref() == Some("T0") {
         problems.add(format!("{at}.tier"), "a tool that writes is at least `T1`");
     }
-    Some(Kind::FileWrite(Writing { root: root?, create_parents: file.create_parents }))
+    let (create_parents, edits) = (file.create_parents, file.edits);
+    Some(Kind::FileWrite(Writing { root: root?, create_parents, edits }))
 }
 
 /// What belongs to another kind.
 fn foreign(kind: ToolKind, file: &config::File, at: &str, problems: &mut Problems) {
     let given = [
         ("create_parents", file.create_parents, ToolKind::FileWrite),
+        ("edits", file.edits, ToolKind::FileWrite),
         ("entries_max", file.entries_max.is_some(), ToolKind::FileList),
         ("depth_max", file.depth_max.is_some(), ToolKind::FileList),
     ];

@@ -33,6 +33,10 @@ pub struct File {
     /// Whether a new file may create the directories that it lies in (`file.write`).
     #[serde(default)]
     pub create_parents: bool,
+    /// Whether an agent may also give the part of a file that changes, with `mode: edit`, instead of its whole content
+    /// (`file.write`).
+    #[serde(default)]
+    pub edits: bool,
     /// Maximum number of entries in one listing (`file.list`).
     #[schemars(range(min = 1, max = ENTRIES_MAX), extend("default" = ENTRIES))]
     pub entries_max: Option<u64>,

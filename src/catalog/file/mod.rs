@@ -44,6 +44,8 @@ pub struct Writing {
     pub root: Root,
     /// A new file may bring the directories it lies in.
     pub create_parents: bool,
+    /// An agent may give only the part of a file that changes.
+    pub edits: bool,
 }
 
 impl Root {
@@ -93,6 +95,9 @@ impl Reach for Writing {
     fn definition(&self) -> Json {
         let mut members = self.root.members();
         members.push(("create_parents", Json::from(self.create_parents)));
+        if self.edits {
+            members.push(("edits", Json::from(true)));
+        }
         Json::object(members)
     }
 }

@@ -44,6 +44,7 @@ pub const DETAILS: &[(&str, Option<AlertKind>)] = &[
     ("file.changed", None),
     ("file.content", None),
     ("file.depth", None),
+    ("file.edit", None),
     ("file.exists", None),
     ("file.foreign_owner", None),
     ("file.if_match", None),

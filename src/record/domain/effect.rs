@@ -166,7 +166,7 @@ pub enum Effect {
         argv: Vec<String>,
         /// `S1` or `S2`: what it will run in, never less.
         sandbox: String,
-        /// `none` or `per_call`.
+        /// `none`, `per_call`, `run` or `directory`.
         workspace: String,
     },
     /// One statement of a database.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use wicketgate_support::commands;
 use wicketgate_support::files::Files;
 use wicketgate_support::home;
 use wicketgate_support::people::People;
@@ -30,6 +31,8 @@ allow if startswith(input.tool.name, "everything.")
 
 allow if input.tool.name == "notes.write"
 
+allow if startswith(input.tool.name, "repo.")
+
 require_approval contains {"code": "two", "message": "two people have to look", "approvers": 2} if input.tool.tier == "T3"
 
 require_approval contains {"code": "one", "message": "a person has to look"} if {
@@ -45,10 +48,45 @@ require_approval contains {"code": "one", "message": "a person has to look"} if 
 deny contains "this agent writes no such file" if input.tool.name == "client.write_note"
 
 deny contains "this agent writes no such file" if {
+	input.tool.name == "repo.edit"
+	startswith(input.effect.path, "test_")
+}
+
+deny contains "this agent writes no such file" if {
 	startswith(input.tool.name, "client.")
 	contains(json.marshal(input.args), "denied.txt")
 }
 "#;
+
+/// The tools over the repository, with the kind of each.
+const REPOSITORY: [(&str, &str); 4] = [
+    ("repo.list", "file.list"),
+    ("repo.read", "file.read"),
+    ("repo.edit", "file.write"),
+    ("repo.run", "command"),
+];
+
+/// One of these tools, as the configuration has it. Commands run in the repository, and may run its tests only.
+fn repository(name: &str, kind: &str) -> Value {
+    let file = json!({"root": "repo", "name": "repo"});
+    let mut tool = json!({"name": name, "description": name, "kind": kind, "tier": "T1"});
+    match kind {
+        "file.list" | "file.read" => {
+            tool["tier"] = json!("T0");
+            tool["file"] = file;
+        }
+        "file.write" => {
+            tool["file"] = file;
+            tool["file"]["edits"] = json!(true);
+        }
+        _ => {
+            tool["command"] = json!({"program": commands::program("python3"), "directory": "repo",
+                "env": {"PYTHONDONTWRITEBYTECODE": "1"},
+                "forms": [["-m", "unittest"], ["-m", "unittest", {"arg": "test"}]]});
+        }
+    }
+    tool
+}
 
 /// What the agent of one gate may use beside its model, and where that gate keeps its books.
 pub struct Offer<'a> {
@@ -62,6 +100,8 @@ pub struct Offer<'a> {
     everything: bool,
     /// `notes.write` in tier T3, which these people approve.
     grave: Option<&'a People>,
+    /// Tools over the repository in `repo`.
+    repository: bool,
     ledger: Value,
 }
 
@@ -81,6 +121,7 @@ impl<'a> Offer<'a> {
             hosted_tools: "deny",
             everything: false,
             grave: None,
+            repository: false,
             ledger: json!({"sqlite": {}}),
         }
     }
@@ -97,6 +138,7 @@ impl<'a> Offer<'a> {
             hosted_tools: "strip",
             everything: true,
             grave: None,
+            repository: false,
             ledger: json!({"sqlite": {}}),
         }
     }
@@ -111,6 +153,20 @@ impl<'a> Offer<'a> {
         Self { instructions, everything: false, grave: Some(people), ..Self::program() }
     }
 
+    /// For coding agents without tools of their own, over a repository of the operator's. A request that offers any other
+    /// tool is refused: what a program keeps for itself has to be here.
+    pub fn repository(own: &[&str]) -> Self {
+        let own = own.iter().map(|name| json!({"name": name, "tier": "T0"}));
+        Self {
+            client_tools: own.collect(),
+            unknown_tools: "deny",
+            hosted_tools: "deny",
+            everything: false,
+            repository: true,
+            ..Self::program()
+        }
+    }
+
     fn spec(&self, files: &Files) -> Value {
         let mut tools = vec![json!({"name": "llm.main", "tier": "T2"})];
         if self.everything {
@@ -118,6 +174,10 @@ impl<'a> Offer<'a> {
         }
         if self.grave.is_some() {
             tools.push(json!({"name": "notes.write", "tier": "T3"}));
+        }
+        if self.repository {
+            let granted = REPOSITORY.iter().map(|(name, _)| json!({"name": name}));
+            tools.extend(granted);
         }
         json!({
             "binding": {"minimum": "unclaimed", "tier3": "observed"},
@@ -208,6 +268,10 @@ fn config(provider: &Provider, offer: &Offer<'_>) -> Value {
         config["servers"] =
             json!([{"name": "everything", "stdio": home::everything(), "tier": "T1"}]);
         config["lock"] = json!("tools.lock");
+    }
+    if offer.repository {
+        let tools = REPOSITORY.iter().map(|(name, kind)| repository(name, kind));
+        config["tools"].as_array_mut().unwrap().extend(tools);
     }
     if let Some(people) = offer.grave {
         people.configure(&mut config, true);

@@ -1,6 +1,7 @@
 //! Model SDKs, agent frameworks and coding agents nobody here wrote, against a scripted provider: directly, and through
 //! the gate. What they deliver is the same, but for the denials.
 
+mod coding;
 mod gate;
 mod grave;
 mod play;
@@ -47,6 +48,7 @@ const THROUGH: &[&str] = &[
     "unavailable",
     "prompted",
     "grave",
+    "coding",
 ];
 
 /// SDKs and frameworks, each with the dialects it speaks.

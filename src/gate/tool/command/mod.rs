@@ -27,7 +27,7 @@ use super::sandbox::{
     self, Cgroups, Leaf, LevelError, Levels, SandboxPlan, SandboxReport, SandboxSlots, Scratch,
     WORKSPACE, Workspaces,
 };
-use crate::catalog::command::{Command as Binding, Program, Workspace, argv};
+use crate::catalog::command::{Command as Binding, Program, WorkDirectory, Workspace};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
@@ -118,29 +118,33 @@ impl Command {
             secrets.map(|(name, secret, _)| (name.clone(), str::to_owned(&secret.latest())));
         let children = binding.children.iter();
         let children = children.flat_map(|c| c.interpreter.iter().chain([&c.path])).cloned();
-        let scratch = match binding.workspace {
-            Workspace::None => Scratch::None,
-            Workspace::Call => Scratch::Call,
-            Workspace::Run => Scratch::Run,
+        let (scratch, write) = match &binding.workspace {
+            WorkDirectory::Memory(Workspace::None) => (Scratch::None, None),
+            WorkDirectory::Memory(Workspace::Call) => (Scratch::Call, None),
+            WorkDirectory::Memory(Workspace::Run) => (Scratch::Run, None),
+            WorkDirectory::Disk(path) => (Scratch::Tmp, Some(path.clone())),
         };
-        let cwd = match binding.read.first() {
-            _ if scratch != Scratch::None => PathBuf::from(WORKSPACE),
-            Some(first) if first.is_dir() => first.clone(),
-            Some(_) | None => PathBuf::from("/"),
+        let cwd = match (&write, binding.read.first()) {
+            (Some(path), _) => path.clone(),
+            (None, _) if scratch != Scratch::None => PathBuf::from(WORKSPACE),
+            (None, Some(first)) if first.is_dir() => first.clone(),
+            (None, Some(_) | None) => PathBuf::from("/"),
         };
+        // What an operator made writable for sandboxes is writable for one fixed user.
+        let uid = if write.is_some() { sandbox::NOBODY } else { sandbox::next_uid() };
         SandboxPlan {
             level: binding.level,
             argv: std::iter::once(self.name.clone()).chain(held.argv.iter().cloned()).collect(),
             env: binding.env.iter().cloned().chain(secrets).collect(),
             interpreter: binding.program.interpreter.clone(),
             read: binding.read.clone(),
-            write: Vec::new(),
+            write: write.into_iter().collect(),
             children: children.collect(),
             scratch,
             cwd,
             network: sandbox::Network::None,
             serves: false,
-            uid: sandbox::next_uid(),
+            uid,
             cpu: sandbox::next_cpu(),
             limits: binding.limits,
         }
@@ -153,7 +157,7 @@ impl Command {
         };
         let plan = self.plan(held);
         // WHY here and not where it is started: the start may come only after the run has ended.
-        let shared = (self.binding.workspace == Workspace::Run)
+        let shared = (self.binding.workspace == WorkDirectory::Memory(Workspace::Run))
             .then(|| self.workspaces.of(permit.call().run()));
         let started = match start(plan, held, shared, (self.cgroups.clone(), permit.fuse())).await {
             Ok(started) => started,
@@ -251,8 +255,7 @@ impl Command {
 impl ToolExecutor for Command {
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>> {
         let refused = |why: String| vec![reason("command.arg_not_allowed", why)];
-        let argv =
-            argv::fill(&self.binding.argv, call.args()).map_err(|why| refused(why.to_string()))?;
+        let argv = self.binding.argv.list(call.args()).map_err(|why| refused(why.to_string()))?;
         let input = match self.binding.stdin.as_ref().and_then(|name| call.args().get(name)) {
             None | Some(Json::Null) => None,
             Some(Json::String(text)) => Some(text.clone()),

@@ -19,6 +19,7 @@ use crate::domain::digest::Digest;
 use crate::domain::outcome::{FailureClass, Unmasked};
 
 mod change;
+mod edit;
 mod list;
 mod read;
 mod write;

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::edit::Edit;
 use super::{
     DIRECTORY, Error, FileIdentity, READ, RootDirectory, Use, change, failed, is_regular, reason,
     refused,
@@ -40,7 +41,7 @@ const PRE_IMAGE_BYTES_MAX: usize = 512 << 10;
 const TEXT_BYTES_MAX: usize = 768 << 10;
 /// Bytes of the largest file that may be replaced or deleted: it is read and hashed before the
 /// judgement.
-const TARGET_BYTES_MAX: i64 = 4 << 20;
+pub(super) const TARGET_BYTES_MAX: i64 = 4 << 20;
 /// Permission bits of a new file.
 pub(super) const MODE_NEW: u32 = 0o644;
 
@@ -49,6 +50,7 @@ pub(super) const MODE_NEW: u32 = 0o644;
 pub struct FileWrite {
     beneath: Arc<RootDirectory>,
     create_parents: bool,
+    edits: bool,
 }
 
 /// One write, as it was judged.
@@ -83,8 +85,29 @@ pub(super) struct PreImage {
 struct WriteArguments<'a> {
     path: &'a str,
     mode: &'a str,
-    content: Option<Vec<u8>>,
+    content: NewContent<'a>,
     if_match: Option<Digest>,
+}
+
+/// What a write leaves in the file.
+enum NewContent<'a> {
+    /// No file.
+    Deleted,
+    Whole(Vec<u8>),
+    Edited(Edit<'a>),
+}
+
+impl NewContent<'_> {
+    /// The bytes over those that are there; `None` for a deletion.
+    fn over(self, before: Option<&PreImage>) -> Result<Option<Vec<u8>>, LayerReason> {
+        match self {
+            Self::Deleted => Ok(None),
+            Self::Whole(bytes) => Ok(Some(bytes)),
+            Self::Edited(edit) => {
+                edit.applied(before.map_or(&[][..], |before| &before.bytes)).map(Some)
+            }
+        }
+    }
 }
 
 impl<'a> WriteArguments<'a> {
@@ -92,17 +115,20 @@ impl<'a> WriteArguments<'a> {
         let text = |name: &str| args.get(name).and_then(Json::as_str);
         let path = text("path").ok_or_else(|| reason("file.path", "`path` is missing"))?;
         let mode = text("mode").unwrap_or("write");
-        if !["write", "create", "replace", "delete"].contains(&mode) {
+        if !["write", "create", "replace", "edit", "delete"].contains(&mode) {
             return Err(reason("file.mode", format!("`{mode}` is no mode of a write")));
         }
         let wrong = |why: &str| reason("file.content", why);
         let content = match (text("content"), text("content_base64"), mode) {
-            (None, None, "delete") => None,
-            (_, _, "delete") => return Err(wrong("a deletion has no content")),
-            (Some(content), None, _) => Some(content.as_bytes().to_vec()),
-            (None, Some(coded), _) => {
-                Some(STANDARD.decode(coded).map_err(|_| wrong("`content_base64` is not base64"))?)
+            (None, None, "delete") => NewContent::Deleted,
+            (None, None, "edit") => NewContent::Edited(Edit::of(args)?),
+            (_, _, "delete" | "edit") => {
+                return Err(wrong("a deletion and an edit have no content"));
             }
+            (Some(content), None, _) => NewContent::Whole(content.as_bytes().to_vec()),
+            (None, Some(coded), _) => NewContent::Whole(
+                STANDARD.decode(coded).map_err(|_| wrong("`content_base64` is not base64"))?,
+            ),
             (_, _, _) => return Err(wrong("give one of `content` and `content_base64`")),
         };
         let digest = |text| {
@@ -121,11 +147,17 @@ impl FileWrite {
     pub fn new(writing: &Writing) -> Result<Self, Error> {
         let beneath = Arc::new(RootDirectory::open(&writing.root)?);
         change::sweep(&beneath);
-        Ok(Self { beneath, create_parents: writing.create_parents })
+        Ok(Self { beneath, create_parents: writing.create_parents, edits: writing.edits })
     }
 
     pub(super) fn plan(&self, args: &Json) -> Result<(Effect, WritePlan), LayerReason> {
         let WriteArguments { path, mode, content, if_match } = WriteArguments::of(args)?;
+        if mode == "edit" && !self.edits {
+            return Err(reason(
+                "file.mode",
+                "this tool has no `edit`: its `file.edits` is not set",
+            ));
+        }
         self.beneath.check(path, Use::Change)?;
         let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
         let makes = self.create_parents && matches!(mode, "write" | "create");
@@ -136,12 +168,13 @@ impl FileWrite {
             ("create", Some(_)) => {
                 return Err(reason("file.exists", format!("`{path}` is there already")));
             }
-            ("replace" | "delete", None) => return Err(refused(Errno::NOENT, path)),
+            ("replace" | "edit" | "delete", None) => return Err(refused(Errno::NOENT, path)),
             (_, _) => {}
         }
         if if_match.is_some() && if_match != before.as_ref().map(|before| before.digest) {
             return Err(reason("file.changed", format!("`{path}` is not what `if_match` says")));
         }
+        let content = content.over(before.as_ref())?;
         let (path, name) = (path.to_owned(), name.to_owned());
         let beneath = Arc::clone(&self.beneath);
         let plan = WritePlan { beneath, path, folder, parent, missing, name, content, before };

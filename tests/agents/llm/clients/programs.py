@@ -6,8 +6,9 @@ The environment is that of facts.py; beside it WICKETGATE_TEST_LLM and WICKETGAT
 MCP server are installed, and WICKETGATE_LLM_MCP is the gate's MCP face in the run that the model calls belong to. A
 scenario is one of programs.json, where "$write NAME" stands for a call of the program's own tool that writes a file,
 "$echo TEXT" for a call of the MCP server's `echo` under the name the program gives it, and "$note TEXT" for one of the
-gate's `notes.write`. A scenario with `"ways": ["gate"]` is played through the gate only; "surroundings" are more of the
-program's environment. One JSON line for each scenario and way, as in facts.py, but:
+gate's `notes.write`; {"gate": NAME, "arguments"} is a call of another tool of the gate. A scenario with
+`"ways": ["gate"]` is played through the gate only, one with `"own_tools": false` by a program whose own tools are turned
+off; "surroundings" are more of the program's environment. One JSON line for each scenario and way, as in facts.py, but:
 
     "requests": what reached the provider, without the programs' requests for titles · "tools": names only, as the program
     tells them · "files": what is in the working directory · "exit": its status · "outside": what else it asked for
@@ -47,6 +48,9 @@ PROMPT = "Do what you are here for."
 # A program hangs for longer than this only if it hangs: the machine may be busy with a build.
 SECONDS = 240
 ECHO = {"direct": "echo", "gate": "everything_echo"}
+# What Codex offers its model beside the tools of MCP servers, by its names of features.
+CODEX_TOOLS = ["shell_tool", "unified_exec", "view_image", "image_generation", "multi_agent", "goals"]
+CODEX_TOOLS += ["sleep_tool", "tool_suggest"]
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -60,6 +64,7 @@ class Claude:
     """Two things are set: the URL (without `/v1`) and the token. The rest keeps it from asking for other things."""
 
     package, dialect, model = "@anthropic-ai/claude-code", "messages", "claude-opus-5-5"
+    own_tools = True
 
     def governed(self, name):
         return {"name": f"mcp__gov__{name}"}
@@ -76,7 +81,7 @@ class Claude:
         program = PACKAGES / f"@anthropic-ai/claude-code-linux-{MACHINE}/claude"
         words = [program, "-p", PROMPT, "--model", self.model, "--output-format", "stream-json", "--verbose"]
         words += ["--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"gov": server}})]
-        words += ["--allowedTools", "Bash", "mcp__gov"]
+        words += ["--allowedTools", "Bash", "mcp__gov"] if self.own_tools else ["--tools", "", "--allowedTools", "mcp__gov"]
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
         # Otherwise the model has to ask for the tools of a server before it can see them.
         quiet |= {"ENABLE_TOOL_SEARCH": "false"}
@@ -96,6 +101,7 @@ class Codex:
     """A provider of its own in config.toml. It offers a web search that the provider would run: the gate strips it."""
 
     package, dialect, model = "@openai/codex", "responses", "scripted-1"
+    own_tools = True
 
     def governed(self, name):
         return {"namespace": "mcp__gov", "name": name}
@@ -104,12 +110,15 @@ class Codex:
         return {"name": "exec_command", "arguments": {"cmd": f"echo written > {name}"}}
 
     def command(self, home, url, mcp):
+        own = "" if self.own_tools else 'web_search = "disabled"'
+        tools = "".join(f"{name} = false\n" for name in ([] if self.own_tools else CODEX_TOOLS))
         config = f"""
 model = "{self.model}"
 model_provider = "gate"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
+{own}
 
 [analytics]
 enabled = false
@@ -118,7 +127,7 @@ enabled = false
 plugins = false
 apps = false
 remote_plugin = false
-
+{tools}
 [model_providers.gate]
 name = "gate"
 base_url = "{url}/v1"
@@ -162,6 +171,7 @@ class Opencode:
     x86-64."""
 
     package, dialect, model = "opencode-linux-x64-baseline", "chat", "scripted-1"
+    own_tools = True
 
     def governed(self, name):
         return {"name": f"gov_{name}"}
@@ -187,6 +197,8 @@ class Opencode:
             "provider": {"gate": provider},
             "mcp": {"gov": server | {"enabled": True}},
         }
+        if not self.own_tools:
+            config |= {"tools": {"*": False, "gov_*": True}, "permission": {"bash": "deny", "edit": "deny"}}
         where = home / ".config/opencode"
         where.mkdir(parents=True, exist_ok=True)
         (where / "opencode.json").write_text(json.dumps(config), "utf-8")
@@ -219,7 +231,7 @@ def script_of(program, task, way):
 
 def tool_of(program, tool, way):
     if not isinstance(tool, str):
-        return tool
+        return program.governed(tool["gate"]) | {"arguments": tool["arguments"]} if "gate" in tool else tool
     verb, _, rest = tool.partition(" ")
     if verb == "$write":
         return program.write(rest)
@@ -285,6 +297,7 @@ def surroundings(home, own):
 
 def play(program, home, scenario, way):
     task = SCENARIOS[scenario]
+    program.own_tools = task.get("own_tools", True)
     ask("/script", script_of(program, task, way))
     url, mcp = (PROVIDER, None) if way == "direct" else (GATE, GATE_MCP)
     facts = {"text": None, "tools": [], "error": None}

@@ -25,7 +25,7 @@ impl Place {
 
     fn tool(&self) -> FileWrite {
         let root = Root { name: "r".into(), path: self.root(), ..Root::default() };
-        FileWrite::new(&Writing { root, create_parents: true }).unwrap()
+        FileWrite::new(&Writing { root, create_parents: true, edits: true }).unwrap()
     }
 
     fn plan(&self, path: &str, mode: &str) -> WritePlan {
