@@ -7,16 +7,21 @@ use super::AnswerError;
 use crate::domain::json::Json;
 
 /// Members by which clients know a tool call. An unknown part leaves only without them.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 16] = [
     "action",
+    "args",
     "arguments",
     "command",
     "commands",
+    "executableCode",
     "function",
+    "functionCall",
     "function_call",
     "input",
     "name",
+    "partialArgs",
     "partial_json",
+    "toolCall",
     "tool_calls",
     "tool_use",
 ];
