@@ -86,7 +86,7 @@ async fn a_stream_is_one_list_unless_events_are_asked_for() {
         let list: Value = serde_json::from_str(&reply.body).expect(&reply.body);
         let last = list.as_array().map_or(&list, |list| list.last().unwrap());
         assert!(last["error"]["message"].is_string(), "{reply:?}");
-        assert!(!GEMINI.read(&unnamed(&[last.clone()])).2, "{reply:?}");
+        assert!(!GEMINI.read(&unnamed(std::slice::from_ref(last))).2, "{reply:?}");
     }
     gate.checked().await;
 }
@@ -172,6 +172,7 @@ async fn what_the_provider_would_run_fetch_or_remember_is_refused_or_taken_out()
         (with("system_instruction", json!({"parts": [{"text": "x"}]})), 400, "system_instruction"),
         (with("model", json!("models/other")), 400, "model"),
         (with("stream", json!(true)), 400, "stream"),
+        (with("alt", json!("sse")), 400, "alt"),
     ] {
         let reply = asked(&gate, WHOLE, &body).await;
         assert_eq!(reply.status, status, "{body} {reply:?}");
@@ -211,7 +212,7 @@ async fn an_answer_of_two_candidates_or_with_pieces_of_a_call_has_no_end() {
         piece(json!({"name": "Ba", "willContinue": true})),
         piece(json!({"partialArgs": [{"jsonPath": "$.command", "stringValue": "rm"}]})),
     ] {
-        gate.provider.answers(Answer::events(&unnamed(&[answer.clone()])));
+        gate.provider.answers(Answer::events(&unnamed(std::slice::from_ref(&answer))));
         let offering = GEMINI.offering("go", true, &["Bash"]);
         let reply = gate.asks(&GEMINI, &offering).await;
         let (_, calls, ended) = GEMINI.read(&reply.body);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::unnamed::Unanswered;
+use super::unnamed::PendingCalls;
 use super::{
     Ask, AskError, AskRules, EarlierCall, EarlierResult, Edits, HostedTools, Instruction,
     RemoteState,
@@ -168,7 +168,7 @@ pub(super) struct AskReader<'r> {
     /// Names of the offered tools, to find one that is offered twice.
     pub names: BTreeSet<String>,
     /// Tool calls without a result, of a dialect in which calls may have no id.
-    unanswered: Unanswered,
+    pending: PendingCalls,
 }
 
 impl<'r> AskReader<'r> {
@@ -193,8 +193,8 @@ impl<'r> AskReader<'r> {
             remote_state: Vec::new(),
             edits: Edits::default(),
         };
-        let (names, unanswered) = (BTreeSet::new(), Unanswered::default());
-        Self { rules, ask, inline: 0, has_begun: false, turn: 0, names, unanswered }
+        let (names, pending) = (BTreeSet::new(), PendingCalls::default());
+        Self { rules, ask, inline: 0, has_begun: false, turn: 0, names, pending }
     }
 
     /// The request that was read.
@@ -302,7 +302,7 @@ impl<'r> AskReader<'r> {
 
     /// Adds a tool call that may have no id.
     pub fn called_unnamed(&mut self, id: Option<&str>, name: &str, arguments: String) {
-        let id = self.unanswered.called(id, name, &arguments);
+        let id = self.pending.called(id, name, &arguments);
         self.called(&id, name.to_owned(), arguments);
     }
 
@@ -313,7 +313,7 @@ impl<'r> AskReader<'r> {
         name: Option<&str>,
         is_error: Option<bool>,
     ) {
-        let id = self.unanswered.answered(id, name);
+        let id = self.pending.answered(id, name);
         self.resulted(&id, is_error);
     }
 

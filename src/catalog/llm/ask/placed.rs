@@ -31,12 +31,13 @@ impl AskPlace {
         let before = body.get(..body.len().saturating_sub(behind.len())).unwrap_or_default();
         let model = canonical::text(&Json::from(self.model.as_str()));
         let mut members = format!("\"model\":{model}");
-        if let Some(stream) = self.stream {
-            members.push_str(if stream { ",\"stream\":true" } else { ",\"stream\":false" });
-        }
-        if self.is_list {
-            members.push_str(",\"alt\":\"json\"");
-        }
+        // WHY all of them: one that the body has itself is found by that.
+        members.push_str(match self.stream {
+            Some(true) if self.is_list => r#","stream":true,"alt":"json""#,
+            Some(true) => r#","stream":true,"alt":"sse""#,
+            Some(false) => r#","stream":false,"alt":"json""#,
+            None => "",
+        });
         let comma = if behind.starts_with(b"}") { "" } else { "," };
         [before, members.as_bytes(), comma.as_bytes(), behind].concat()
     }

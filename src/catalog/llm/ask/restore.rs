@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::members::AskResult;
 use super::splice::{ObjectEdit, Splices};
-use super::unnamed::Unanswered;
+use super::unnamed::PendingCalls;
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits};
@@ -51,7 +51,7 @@ struct Restorer<'a> {
     restored: &'a [Restored],
     splices: &'a mut Splices,
     /// Calls without a result, of a dialect in which calls may have no id.
-    unanswered: Unanswered,
+    pending: PendingCalls,
 }
 
 /// Restores the calls of these ids and their results.
@@ -67,8 +67,8 @@ pub(super) fn restore(
         Dialect::Responses => "input",
         Dialect::Gemini => "contents",
     };
-    let unanswered = Unanswered::default();
-    let mut restorer = Restorer { sent, restored, splices, unanswered };
+    let pending = PendingCalls::default();
+    let mut restorer = Restorer { sent, restored, splices, pending };
     let Some(list) = request.value(list) else { return Ok(()) };
     for item in restorer.objects(&list)? {
         match dialect {
@@ -188,7 +188,7 @@ impl<'a> Restorer<'a> {
         let name = object.text(self.sent, "name").unwrap_or_default();
         let value = object.json(self.sent, arguments)?.filter(|value| *value != Json::Null);
         let value = value.map_or_else(|| "{}".to_owned(), |value| canonical::text(&value));
-        let id = self.unanswered.called(id, &name, &value);
+        let id = self.pending.called(id, &name, &value);
         Ok(self.restored.iter().find(|one| one.id == id))
     }
 
@@ -203,7 +203,7 @@ impl<'a> Restorer<'a> {
         }
         let Some(mut result) = self.object_in(part, "functionResponse")? else { return Ok(()) };
         let (id, name) = (result.text(self.sent, "id"), result.text(self.sent, "name"));
-        let id = self.unanswered.answered(id.as_deref(), name.as_deref());
+        let id = self.pending.answered(id.as_deref(), name.as_deref());
         if let Some(one) = self.restored.iter().find(|one| one.id == id) {
             result.set("name", quoted(&one.name));
             let response = Json::object([("error", Json::from(one.result.as_str()))]);
@@ -229,7 +229,7 @@ impl<'a> Restorer<'a> {
         let named = ["tool_name", "name"].into_iter().find(|name| message.value(name).is_some());
         let name = named.and_then(|name| message.text(self.sent, name));
         let id = message.text(self.sent, "tool_call_id");
-        let id = self.unanswered.answered(id.as_deref(), name.as_deref());
+        let id = self.pending.answered(id.as_deref(), name.as_deref());
         if let Some(one) = self.restored.iter().find(|one| one.id == id) {
             if let Some(named) = named {
                 message.set(named, quoted(&one.name));

@@ -35,9 +35,9 @@ pub fn unnamed_denial(proposal: &str) -> String {
 
 /// The tool calls of a conversation that have no result yet, in order.
 #[derive(Default, Debug)]
-pub(super) struct Unanswered(Vec<(String, String)>);
+pub(super) struct PendingCalls(Vec<(String, String)>);
 
-impl Unanswered {
+impl PendingCalls {
     /// Adds a call; its id, or the one that stands for it.
     pub fn called(&mut self, id: Option<&str>, name: &str, arguments: &str) -> String {
         let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn results_without_ids_are_of_the_calls_of_their_names_in_order() {
-        let mut all = Unanswered::default();
+        let mut all = PendingCalls::default();
         let first = all.called(None, "f", r#"{"b":1, "a":2}"#);
         let other = all.called(Some(""), "g", "{}");
         let second = all.called(None, "f", r#"{"a":3}"#);
