@@ -2,13 +2,14 @@
 //! `:countTokens`. The model and the form of the answer stand in the path: see `placed`.
 //!
 //! The tables were made from the API reference of 2026-11, as google-genai 2.34.0 has it. Google takes
-//! each name in snake case as well. WHY refused: the gate would have to read every member twice, and
-//! Google's own libraries write none.
+//! each name in snake case as well, and that library writes some so: those of files, of results and of
+//! functions. There the gate reads both spellings, and refuses a member that is there twice. Elsewhere a
+//! name in snake case is refused as an unknown one.
 
 use super::members::MemberUse::{Pass, Read, State};
 use super::members::{
-    AskReader, AskResult, MemberTable, ObjectMembers, RequestPath, given, list, maybe_text, number,
-    object, text, text_of, value_of,
+    AskReader, AskResult, MemberTable, NULL, ObjectMembers, RequestPath, given, list, maybe_text,
+    number, object, text, text_of, value_of,
 };
 use super::{AskError, HostedTools, OfferedForm, OfferedTool, ToolPlace};
 use crate::domain::canonical;
@@ -136,6 +137,41 @@ pub(super) fn read(reader: &mut AskReader<'_>, body: &Json) -> AskResult<()> {
     }
 }
 
+/// Members, each in either spelling.
+struct EitherMembers<'v>(&'v ObjectMembers);
+
+impl<'v> EitherMembers<'v> {
+    /// A member by its name in camel case, unless it is absent or `null`.
+    fn given(&self, name: &str) -> Option<&'v Json> {
+        let found = self.0.iter().find(|(written, _)| camel(written) == name);
+        found.map(|(_, value)| value).filter(|value| **value != Json::Null)
+    }
+
+    fn value(&self, name: &str) -> &'v Json {
+        self.given(name).unwrap_or(&NULL)
+    }
+
+    fn text(&self, name: &str, at: &RequestPath<'_>) -> AskResult<&'v str> {
+        text(self.value(name), &at.member(name))
+    }
+
+    fn maybe_text(&self, name: &str, at: &RequestPath<'_>) -> AskResult<Option<&'v str>> {
+        self.given(name).map(|value| text(value, &at.member(name))).transpose()
+    }
+}
+
+/// A name in camel case.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |mut all, word| {
+        let mut letters = word.chars();
+        all.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        all.push_str(letters.as_str());
+        all
+    })
+}
+
 impl AskReader<'_> {
     fn system(&mut self, system: &Json, at: &RequestPath<'_>) -> AskResult<()> {
         let members = self.closed(system, at, &["parts", "role"])?;
@@ -172,9 +208,7 @@ impl AskReader<'_> {
             self.blob(data, &at.member("inlineData"))?;
         }
         if let Some(file) = given(members, "fileData") {
-            let at = at.member("fileData");
-            let file = self.closed(file, &at, &["displayName", "fileUri", "mimeType"])?;
-            self.file(text_of(file, "fileUri", &at)?, &at.member("fileUri"))?;
+            self.stored(file, &at.member("fileData"))?;
         }
         if let Some(call) = given(members, "functionCall") {
             self.function_call(call, &at.member("functionCall"))?;
@@ -186,13 +220,18 @@ impl AskReader<'_> {
     }
 
     fn blob(&mut self, data: &Json, at: &RequestPath<'_>) -> AskResult<()> {
-        let data = self.closed(data, at, &["data", "displayName", "mimeType"])?;
-        self.is_inline(text_of(data, "data", at)?);
+        let data = self.either(data, at, &["data", "displayName", "mimeType"])?;
+        self.is_inline(data.text("data", at)?);
         let is_image =
-            maybe_text(data, "mimeType", at)?.is_some_and(|kind| kind.starts_with("image/"));
+            data.maybe_text("mimeType", at)?.is_some_and(|kind| kind.starts_with("image/"));
         let counter = if is_image { &mut self.ask.images } else { &mut self.ask.files };
         *counter = counter.saturating_add(1);
         Ok(())
+    }
+
+    fn stored(&mut self, file: &Json, at: &RequestPath<'_>) -> AskResult<()> {
+        let file = self.either(file, at, &["displayName", "fileUri", "mimeType"])?;
+        self.file(file.text("fileUri", at)?, &at.member("fileUri"))
     }
 
     fn function_call(&mut self, call: &Json, at: &RequestPath<'_>) -> AskResult<()> {
@@ -208,20 +247,46 @@ impl AskReader<'_> {
 
     fn function_response(&mut self, result: &Json, at: &RequestPath<'_>) -> AskResult<()> {
         let known = &["id", "name", "parts", "response", "scheduling", "willContinue"];
-        let members = self.closed(result, at, known)?;
-        let response = object(value_of(members, "response"), &at.member("response"))?;
+        let members = self.either(result, at, known)?;
+        let response = object(members.value("response"), &at.member("response"))?;
         // The reference names the member by which a function reports its error.
         let is_error = given(response, "error").is_some();
         let at_parts = at.member("parts");
-        let parts = given(members, "parts").map(|parts| list(parts, &at_parts)).transpose()?;
+        let parts = members.given("parts").map(|parts| list(parts, &at_parts)).transpose()?;
         for (index, part) in parts.into_iter().flatten().enumerate() {
             let at = at_parts.item(index);
-            self.closed(part, &at, &["fileData", "inlineData"])?;
-            self.content_part(part, &at)?;
+            let part = self.either(part, &at, &["fileData", "inlineData"])?;
+            if let Some(data) = part.given("inlineData") {
+                self.blob(data, &at.member("inlineData"))?;
+            }
+            if let Some(file) = part.given("fileData") {
+                self.stored(file, &at.member("fileData"))?;
+            }
         }
-        let (id, name) = (maybe_text(members, "id", at)?, text_of(members, "name", at)?);
+        let (id, name) = (members.maybe_text("id", at)?, members.text("name", at)?);
         self.resulted_unnamed(id, Some(name), is_error.then_some(true));
         Ok(())
+    }
+
+    /// An object with these members, each in either spelling.
+    fn either<'v>(
+        &self,
+        value: &'v Json,
+        at: &RequestPath<'_>,
+        known: &[&str],
+    ) -> AskResult<EitherMembers<'v>> {
+        let members = object(value, at)?;
+        let is_passed = |name: &str| self.rules.pass_members.contains(name);
+        for name in members.keys() {
+            let camel = camel(name);
+            if *name != camel && members.contains_key(&camel) {
+                return Err(at.member(name).shape("one spelling of a member, not two"));
+            }
+            if !known.contains(&camel.as_str()) && !is_passed(name) {
+                return Err(AskError::Unknown(at.member(name).to_string()));
+            }
+        }
+        Ok(EitherMembers(members))
     }
 
     /// An item of `tools`: functions of the agent, and tools that the provider runs.
@@ -256,12 +321,11 @@ impl AskReader<'_> {
         place: ToolPlace,
         at: &RequestPath<'_>,
     ) -> AskResult<()> {
-        let members = self.closed(function, at, FUNCTION)?;
-        let schema =
-            given(members, "parametersJsonSchema").or_else(|| given(members, "parameters"));
+        let members = self.either(function, at, FUNCTION)?;
+        let schema = members.given("parametersJsonSchema").or_else(|| members.given("parameters"));
         let tool = OfferedTool {
-            name: text_of(members, "name", at)?.to_owned(),
-            description: maybe_text(members, "description", at)?.map(str::to_owned),
+            name: members.text("name", at)?.to_owned(),
+            description: members.maybe_text("description", at)?.map(str::to_owned),
             schema: schema.cloned().unwrap_or_default(),
             form: OfferedForm::Function,
             place,

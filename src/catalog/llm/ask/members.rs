@@ -115,7 +115,8 @@ pub(super) fn text<'v>(value: &'v Json, at: &RequestPath<'_>) -> AskResult<&'v s
     value.as_str().ok_or_else(|| at.shape("a string"))
 }
 
-static NULL: Json = Json::Null;
+/// What stands for a member that is absent.
+pub(super) static NULL: Json = Json::Null;
 
 /// A member; `null` if it is absent.
 pub(super) fn value_of<'v>(members: &'v ObjectMembers, name: &str) -> &'v Json {

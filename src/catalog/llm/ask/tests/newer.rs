@@ -12,7 +12,7 @@ const GEMINI: &str = r#"{"model":"m","stream":true,"systemInstruction":{"parts":
  {"role":"user","parts":[{"functionResponse":{"name":"f","response":{"result":1}}},
   {"functionResponse":{"id":"c9","name":"g","response":{"error":"no"}}},
   {"functionResponse":{"name":"f","response":{"result":2}}}]}],
- "tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"OBJECT"}},{"name":"g","parametersJsonSchema":{"type":"object"}}]}],
+ "tools":[{"functionDeclarations":[{"name":"f","description":"d","parameters":{"type":"OBJECT"}},{"name":"g","parameters_json_schema":{"type":"object"},"response_json_schema":{}}]}],
  "toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}},
  "generationConfig":{"temperature":1.50,"maxOutputTokens":200000,"responseModalities":["TEXT"]},"safetySettings":[]}"#;
 
@@ -44,6 +44,7 @@ fn a_request_to_gemini_is_read_with_calls_that_have_no_id() {
     let places: Vec<_> = ask.offered.iter().map(|tool| (tool.name.as_str(), tool.place)).collect();
     let place = |inner| ToolPlace::Tools(0, Some(inner));
     assert_eq!(places, [("f", place(0)), ("g", place(1))]);
+    assert!(ask.offered.iter().all(|tool| tool.schema.get("type").is_some()), "{:?}", ask.offered);
     assert_eq!(ask.tool_choice.as_deref(), Some("f"));
     assert_eq!(ask.output_tokens, Some(("maxOutputTokens", 200_000)));
     let up = sent_up(&ask, GEMINI);

@@ -76,6 +76,8 @@ gemini items parts[0].function_call {"role":"model","parts":[{"function_call":{"
 gemini items functionCall.args {"role":"model","parts":[{"functionCall":{"name":"f","args":"{}"}}]}
 gemini items functionCall.partialArgs {"role":"model","parts":[{"functionCall":{"name":"f","partialArgs":[]}}]}
 gemini items functionResponse.name {"role":"user","parts":[{"functionResponse":{"response":{}}}]}
+gemini items functionResponse.will_continue {"role":"user","parts":[{"functionResponse":{"name":"f","response":{},"willContinue":true,"will_continue":false}}]}
+gemini items fileData.file_uri {"role":"user","parts":[{"fileData":{"file_uri":"https://img.example/x","fileUri":"https://a.example/x"}}]}
 gemini items functionResponse.parts[0].functionCall {"role":"user","parts":[{"functionResponse":{"name":"f","response":{},"parts":[{"functionCall":{"name":"f"}}]}}]}
 gemini members system_instruction "system_instruction":{"parts":[{"text":"x"}]}
 gemini members systemInstruction.parts[0].inlineData "systemInstruction":{"parts":[{"inlineData":{"data":"AA"}}]}
@@ -236,6 +238,7 @@ responses part file_url {"type":"input_file","file_url":"https://a.example"}
 responses part file_id {"type":"input_file","file_id":"f"}
 responses items input[0].output[0].image_url {"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"https://a.example"}]}
 gemini part fileUri {"fileData":{"fileUri":"https://a.example/x.png"}}
+gemini part fileUri {"fileData":{"file_uri":"https://a.example/x.png","mime_type":"image/png"}}
 gemini part fileUri {"fileData":{"fileUri":"gs://bucket/x.png","mimeType":"image/png"}}
 ollama items images[0] {"role":"user","content":"x","images":["https://a.example/x.png"]}
 messages part source.url {"type":"image","source":{"type":"url","url":"https://a.example"}}
@@ -279,6 +282,7 @@ chat part file {"type":"input_audio","input_audio":{"data":"DATA","format":"wav"
 responses part image {"type":"input_image","image_url":"data:image/png;base64,DATA","file_id":null}
 responses part file {"type":"input_file","file_data":"DATA"}
 gemini part image {"inlineData":{"mimeType":"image/png","data":"DATA"}}
+gemini part image {"inlineData":{"mime_type":"image/png","data":"DATA"}}
 gemini part file {"inlineData":{"mimeType":"application/pdf","data":"DATA"}}
 ollama items image {"role":"user","content":"x","images":["DATA"]}
 messages part image {"type":"image","source":{"type":"base64","media_type":"image/png","data":"DATA"}}
