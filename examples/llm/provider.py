@@ -3,8 +3,8 @@
 
     provider.py SCRIPT [--port N]
 
-It serves the APIs of OpenAI (chat completions, responses) and Anthropic (messages) at http://127.0.0.1:7400/v1, until it
-is ended. It is the scripted provider of the tests; tests/agents/llm/provider.py describes scripts.
+It serves the APIs of OpenAI (chat completions, responses) and Anthropic (messages) at http://127.0.0.1:7400/v1, that of
+Google at http://127.0.0.1:7400/v1beta and that of Ollama at http://127.0.0.1:7400, until it is ended. It is the scripted provider of the tests; tests/agents/llm/provider.py describes scripts.
 """
 
 import os

@@ -22,21 +22,28 @@ use crate::domain::json::{Json, Limits};
 const MESSAGES: &str = "messages";
 /// The same in the `responses` dialect, where a list of items replaces the messages.
 const INPUT: &str = "input";
+/// The same in the `gemini` dialect.
+const CONTENTS: &str = "contents";
 /// The members that can have a conversation.
-pub const LIST_MEMBERS: [&str; 2] = [MESSAGES, INPUT];
+pub const LIST_MEMBERS: [&str; 3] = [MESSAGES, INPUT, CONTENTS];
 /// The members that are stored apart from the other arguments, once per change, and the role of each.
-/// They hold the tools that the model may ask for, and the instructions in the `responses` and the
-/// `messages` dialect. Other dialects have their instructions among the messages.
-pub const APART: [(&str, Role); 3] =
-    [("instructions", Role::Instructions), ("system", Role::Instructions), ("tools", Role::Offer)];
+/// They hold the tools that the model may ask for, and the instructions in the `responses`, the
+/// `messages` and the `gemini` dialect. Other dialects have their instructions among the messages.
+pub const APART: [(&str, Role); 4] = [
+    ("instructions", Role::Instructions),
+    ("system", Role::Instructions),
+    ("systemInstruction", Role::Instructions),
+    ("tools", Role::Offer),
+];
 
 /// The name of the member with the conversation: `messages`, unless the arguments have none and
-/// their `input` is a list of objects, or names a list that is stored elsewhere.
+/// their `input` or `contents` is a list of objects, or names a list that is stored elsewhere.
 #[must_use]
 pub fn list_member(args: &Json) -> &'static str {
-    let is_list = |input: &Json| objects(input).is_some() || reference(input).is_some();
-    let has_input = args.get(MESSAGES).is_none() && args.get(INPUT).is_some_and(is_list);
-    if has_input { INPUT } else { MESSAGES }
+    let is_list = |list: &Json| objects(list).is_some() || reference(list).is_some();
+    let has = |name: &&str| args.get(name).is_some_and(is_list);
+    let others = [INPUT, CONTENTS].into_iter().filter(|_| args.get(MESSAGES).is_none());
+    others.into_iter().find(has).unwrap_or(MESSAGES)
 }
 
 /// The items of a list of objects.
@@ -159,8 +166,8 @@ fn canonical_arguments(call: &mut BTreeMap<String, Json>) {
     }
 }
 
-/// What a model says in its answer, as messages: a chat completion, a message, or a response, as its
-/// provider wrote it, or an answer as tools of kind `model` give it. `None`: the answer has another
+/// What a model says in its answer, as messages: a chat completion, a message, a response, the
+/// contents of candidates or the message of Ollama, as its provider wrote it, or an answer as tools of kind `model` give it. `None`: the answer has another
 /// form.
 #[must_use]
 pub fn said(answer: &Json) -> Option<Vec<Json>> {
@@ -170,6 +177,10 @@ pub fn said(answer: &Json) -> Option<Vec<Json>> {
     }
     if let Some(items) = answer.get("output") {
         return objects(items).map(<[Json]>::to_vec);
+    }
+    if let Some(candidates) = answer.get("candidates").and_then(Json::as_array) {
+        let contents = candidates.iter().map(|candidate| candidate.get("content"));
+        return contents.map(|one| one.filter(|one| one.as_object().is_some()).cloned()).collect();
     }
     if let Some(message) = answer.get("message") {
         return message.as_object().map(|_| vec![message.clone()]);
@@ -446,6 +457,9 @@ mod tests {
         assert!(stored.get("messages").is_none());
         assert_eq!(with_messages(&stored, Vec::new()).get("input"), Some(&json!([])));
 
+        let contents = json!({"model": "m", "contents": list()});
+        assert_eq!((messages(&contents), list_member(&contents)), (items.as_array(), "contents"));
+
         let both = json!({"messages": list(), "input": [{"role": "user", "content": "y"}]});
         assert_eq!(messages(&both), items.as_array());
         assert_eq!(without_messages(&both).get("input"), both.get("input"));
@@ -469,7 +483,8 @@ mod tests {
                 json!({"type": "message", "role": "assistant", "content": block}),
                 vec![blocks.clone()],
             ),
-            (json!({"model": "m", "message": blocks}), vec![blocks]),
+            (json!({"model": "m", "message": blocks}), vec![blocks.clone()]),
+            (json!({"candidates": [{"content": blocks, "finishReason": "STOP"}]}), vec![blocks]),
         ] {
             assert_eq!(said(&answer), Some(said_there));
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 
 /// A gate whose `work.do` only two approvers and an observed model can release.
 async fn grave() -> Gate {
@@ -87,18 +87,19 @@ async fn a_grave_tool_runs_because_the_gate_saw_the_model_ask_for_exactly_that()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_instructions_or_another_model_are_refused_and_end_what_was_seen() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
-        let mut body = dialect.request("hi", true).to_string();
-        body = body.replace("assistant of a test", "assistant of nobody");
-        let reply = gate.ask("POST", dialect.path, &[], &body).await;
+    for dialect in ALL {
+        let (path, body) = dialect.placed(&dialect.request("hi", true));
+        let body = body.replace("assistant of a test", "assistant of nobody");
+        let reply = gate.ask("POST", &path, &[], &body).await;
         assert_eq!(reply.status, 403, "{reply:?}");
         assert!(reply.body.contains("manifest.instructions"), "{reply:?}");
-        let body = dialect.request("hi", true).to_string().replace("\"small\"", "\"Small\"");
-        let reply = gate.ask("POST", dialect.path, &[], &body).await;
+        let mut body = dialect.request("hi", true);
+        body["model"] = json!("Small");
+        let reply = gate.asks(dialect, &body).await;
         assert_eq!(reply.status, 403, "{reply:?}");
     }
     assert!(gate.provider.asked().is_empty());
-    assert_eq!(gate.entries("call.denied").len(), 6);
+    assert_eq!(gate.entries("call.denied").len(), 10);
     gate.checked().await;
 }
 

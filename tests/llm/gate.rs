@@ -101,15 +101,22 @@ impl Gate {
             callers.push(json!({"token_file": "a.token"}));
             people.configure(config, true);
             let upstream = |name: &str, api: &str| {
-                json!({"name": name, "provider": "example", "api": api, "url": format!("http://127.0.0.1:{port}/v1"),
+                let base = match api {
+                    "gemini" => "/v1beta",
+                    "ollama" => "",
+                    _ => "/v1",
+                };
+                json!({"name": name, "provider": "example", "api": api, "url": format!("http://127.0.0.1:{port}{base}"),
                     "models": {"small": "small-2026"}, "private_addresses": ["127.0.0.0/8"],
                     "credentials": [{"header": "x-api-key", "file": "provider.key"}]})
             };
             let tools = config["tools"].as_array_mut().unwrap();
             tools.push(json!({"name": "llm.main", "description": "a model", "kind": "model", "tier": "T2",
-                "model": {"faces": ["chat", "responses", "messages"], "output_tokens_max": 1000, "hold_wait": 1,
+                "model": {"faces": ["chat", "responses", "messages", "gemini", "ollama"],
+                    "output_tokens_max": 1000, "hold_wait": 1,
                     "upstreams": [upstream("chat", "openai"), upstream("resp", "openai.responses"),
-                        upstream("anth", "anthropic")]}}));
+                        upstream("anth", "anthropic"), upstream("goog", "gemini"),
+                        upstream("olla", "ollama")]}}));
             configure(config);
         });
         let sidecar = estate.serve().await;
@@ -152,7 +159,8 @@ impl Gate {
 
     /// Asks the model in a dialect.
     pub async fn asks(&self, dialect: &Dialect, body: &Value) -> Reply {
-        self.ask("POST", dialect.path, &[], &body.to_string()).await
+        let (path, body) = dialect.placed(body);
+        self.ask("POST", &path, &[], &body).await
     }
 
     /// What the operator's listener shows at this path.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 
 /// A token of a code host, of no account. WHY in parts: it does not stand in this file.
 fn token() -> String {
@@ -36,7 +36,7 @@ async fn kept_nowhere(gate: Gate, said: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_in_a_prompt_reaches_no_provider_and_rests_nowhere() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for stream in [false, true] {
             let body = dialect.request(&format!("my token is {}", token()), stream);
             let reply = gate.asks(dialect, &body).await;
@@ -46,13 +46,13 @@ async fn a_secret_in_a_prompt_reaches_no_provider_and_rests_nowhere() {
         }
     }
     assert!(gate.provider.asked().is_empty(), "no provider was asked");
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         gate.provider.answers(Answer::json(200, &dialect.whole("a-plain-answer", &[])));
         let reply = gate.asks(dialect, &dialect.request("a plain question", false)).await;
         assert_eq!(reply.status, 200, "{reply:?}");
     }
     let denied = gate.entries("call.denied");
-    assert_eq!(denied.len(), 6);
+    assert_eq!(denied.len(), 10);
     for entry in &denied {
         let data = &entry["data"];
         assert_eq!(data["reasons"][0]["detail"], "dlp.secret", "{entry}");
@@ -87,22 +87,22 @@ async fn a_conversation_that_may_hold_secrets_is_never_stored_again_with_them() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_in_an_answer_is_masked_or_not_kept() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let text = format!("a-plain-word and {} too", token());
         gate.provider.answers(Answer::json(200, &dialect.whole(&text, &[])));
         let reply = gate.asks(dialect, &dialect.request("in one piece", false)).await;
         assert_eq!(reply.status, 200, "{} {reply:?}", dialect.name);
         assert!(reply.body.contains("[REDACTED:"), "{} {reply:?}", dialect.name);
         assert!(!reply.body.contains(&token()), "{} {reply:?}", dialect.name);
-        gate.provider.answers(Answer::events(&dialect.streamed(&text, &[])));
+        gate.provider.answers(Answer::of_dialect(dialect, &dialect.streamed(&text, &[])));
         let reply = gate.asks(dialect, &dialect.request("in many", true)).await;
         assert_eq!(reply.status, 200, "{} {reply:?}", dialect.name);
     }
     let completed = gate.entries("call.completed");
-    assert_eq!(completed.len(), 6);
+    assert_eq!(completed.len(), 10);
     let actions = completed.iter().map(|entry| &entry["data"]["observed"]["findings"][0]["action"]);
     let actions: Vec<&Value> = actions.collect();
     let pair = [&json!("redact"), &json!("warn")];
-    assert_eq!(actions, [pair, pair, pair].concat());
+    assert_eq!(actions, [pair; 5].concat());
     kept_nowhere(gate, "a-plain-word").await;
 }

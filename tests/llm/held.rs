@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::gate::{Gate, RULES};
 use crate::people::done;
 use crate::provider::{Answer, Part};
-use crate::said::{DIALECTS, Dialect};
+use crate::said::{ALL, DIALECTS, Dialect};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 use crate::wire::{Reply, Wire};
@@ -51,13 +51,14 @@ fn says(gate: &Gate, word: &str, (run, call): &(String, String)) -> String {
 }
 
 async fn begin(gate: &Gate, dialect: &Dialect, body: &Value) -> Wire {
-    gate.begin("POST", dialect.path, &[], &body.to_string()).await
+    let (path, body) = dialect.placed(body);
+    gate.begin("POST", &path, &[], &body).await
 }
 
 /// The provider answers the next request with this text.
 fn answers(gate: &Gate, dialect: &Dialect, stream: bool) {
     gate.provider.answers(match stream {
-        true => Answer::events(&dialect.streamed("hello", &[])),
+        true => Answer::of_dialect(dialect, &dialect.streamed("hello", &[])),
         false => Answer::json(200, &dialect.whole("hello", &[])),
     });
 }
@@ -79,21 +80,28 @@ fn is_held(reply: &Reply) {
     assert_eq!(reply.status, 403, "{reply:?}");
     assert_eq!(code(reply), "call.held", "{reply:?}");
     assert_eq!(reply.header("x-should-retry"), Some("false"), "{reply:?}");
-    let error = &reply.json()["error"];
-    let message = error["message"].as_str().unwrap();
-    let until = error["wicketgate"]["expires"].as_str().unwrap();
+    let (body, until) = (reply.json(), problem(reply)["expires"].clone());
+    // That of Ollama is a text.
+    let message = body["error"]["message"].as_str().or(body["error"].as_str()).unwrap();
+    let until = until.as_str().unwrap();
     assert!(message.contains(until) && message.contains("again"), "{reply:?}");
 }
 
+/// What went wrong; that of Ollama stands beside the error.
+fn problem(reply: &Reply) -> Value {
+    let body = reply.json();
+    let problem = body["error"].get("wicketgate").or(body.get("wicketgate"));
+    problem.cloned().unwrap_or_default()
+}
+
 fn code(reply: &Reply) -> String {
-    let code = &reply.json()["error"]["wicketgate"]["code"];
-    code.as_str().unwrap_or_default().to_owned()
+    problem(reply)["code"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_approved_while_its_client_waits_is_answered() {
     let gate = gate(60).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for stream in [false, true] {
             answers(&gate, dialect, stream);
             let body = dialect.request(&format!("hi {stream}"), stream);
@@ -104,23 +112,24 @@ async fn a_request_that_is_approved_while_its_client_waits_is_answered() {
             is_answer(&reply, dialect, stream, &hold.1);
         }
     }
-    assert_eq!(gate.provider.asked().len(), 6);
+    assert_eq!(gate.provider.asked().len(), 10);
     for kind in ["call.held", "approval.granted", "call.authorized", "call.completed"] {
-        assert_eq!(gate.entries(kind).len(), 6, "{kind}");
+        assert_eq!(gate.entries(kind).len(), 10, "{kind}");
     }
     let forms: Vec<Value> = gate
         .entries("call.held")
         .iter()
         .map(|entry| entry["data"]["asked_in"]["dialect"].clone())
         .collect();
-    assert_eq!(forms, ["chat", "chat", "responses", "responses", "messages", "messages"]);
+    let each = ALL.into_iter().flat_map(|dialect| [dialect.name; 2]);
+    assert_eq!(forms, each.collect::<Vec<_>>());
     gate.checked().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_approved_later_runs_once_its_client_asks_again() {
     let gate = gate(1).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for stream in [false, true] {
             let body = dialect.request(&format!("hi {stream}"), stream);
             let asked = gate.provider.asked().len();
@@ -144,8 +153,8 @@ async fn a_request_that_is_approved_later_runs_once_its_client_asks_again() {
             assert_ne!(next.header("wicketgate-call"), Some(hold.1.as_str()), "{next:?}");
         }
     }
-    assert_eq!(gate.entries("call.held").len(), 12);
-    assert_eq!(gate.entries("call.completed").len(), 6);
+    assert_eq!(gate.entries("call.held").len(), 20);
+    assert_eq!(gate.entries("call.completed").len(), 10);
     gate.checked().await;
 }
 

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::gate::{Gate, INSTRUCTIONS};
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 
 /// The effects of the calls to models so far, in order.
 fn effects(gate: &Gate) -> Vec<Value> {
@@ -25,12 +25,16 @@ async fn a_policy_sees_what_each_offered_tool_is_and_which_entry_the_instruction
         },
     )
     .await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         gate.provider.answers(Answer::json(200, &dialect.whole("ok", &[])));
         let names = ["Bash", "Hack", "gov_work_do", "work_do"];
         let mut body = dialect.offering("go", false, &names);
         // One is offered under the name that a client gave it, with the gate's description.
-        for tool in body["tools"].as_array_mut().unwrap() {
+        let tools = match dialect.name {
+            "gemini" => &mut body["tools"][0]["functionDeclarations"],
+            _ => &mut body["tools"],
+        };
+        for tool in tools.as_array_mut().unwrap() {
             let text = tool.to_string();
             if text.contains("gov_work_do") {
                 *tool =

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{DIALECTS, Dialect};
+use crate::said::{ALL, DIALECTS, Dialect};
 
 /// The same conversation, with other ids.
 fn again(dialect: &Dialect, n: usize) -> Value {
@@ -16,7 +16,7 @@ fn again(dialect: &Dialect, n: usize) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_asks_for_the_same_with_other_ids_is_stopped_after_ten() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for n in 0..10 {
             gate.provider.answers(Answer::json(200, &dialect.whole("hm", &[])));
             let reply = gate.asks(dialect, &again(dialect, n)).await;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::gate::Gate;
 use crate::provider::{Answer, Part};
 use crate::said::{
-    DIALECTS, Dialect, chat_call, chunks, function_call, message_events, named, output_text,
-    response_events,
+    ALL, DIALECTS, Dialect, call_part, chat_call, chunks, contents, function_call, lines,
+    local_call, message_events, named, output_text, response_events, unnamed,
 };
 
 const MASK: &str = r#"
@@ -25,8 +25,11 @@ fn in_pieces(dialect: &Dialect, text: &str, size: usize, calls: &[(&str, &str, &
     let chars: Vec<char> = text.chars().collect();
     let stream = dialect.streamed("SPLIT", calls);
     let mut events = Vec::new();
-    for event in stream.split_terminator("\n\n") {
-        if event.contains("SPLIT") && event.contains("delta") {
+    // Those two repeat no text at the end of an answer.
+    let is_new = ["gemini", "ollama"].contains(&dialect.name);
+    let is_piece = |event: &str| event.contains("delta") || is_new;
+    for event in stream.split_terminator(dialect.event_end()) {
+        if event.contains("SPLIT") && is_piece(event) {
             let pieces = chars.chunks(size).map(|piece| piece.iter().collect::<String>());
             events.extend(pieces.map(|piece| event.replace("SPLIT", &escaped(&piece))));
         } else {
@@ -34,12 +37,12 @@ fn in_pieces(dialect: &Dialect, text: &str, size: usize, calls: &[(&str, &str, &
         }
     }
     let numbered = events.iter().enumerate().map(|(number, event)| numbered(event, number));
-    numbered.map(|event| event + "\n\n").collect()
+    numbered.map(|event| event + dialect.event_end()).collect()
 }
 
 /// The event with this number, if it has one.
 fn numbered(event: &str, number: usize) -> String {
-    let (front, data) = event.split_once("data: ").unwrap();
+    let Some((front, data)) = event.split_once("data: ") else { return event.to_owned() };
     let Ok(mut data) = serde_json::from_str::<Value>(data) else { return event.to_owned() };
     if let Some(place) = data.get_mut("sequence_number") {
         *place = json!(number);
@@ -57,10 +60,10 @@ fn numbers(body: &str) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_masked_however_its_text_is_cut() {
     let gate = Gate::start_under(MASK).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for size in [1, 3, 7, 1000] {
             let stream = in_pieces(dialect, TEXT, size, &[]);
-            gate.provider.answers(Answer::events(&stream));
+            gate.provider.answers(Answer::of_dialect(dialect, &stream));
             let reply = gate.asks(dialect, &dialect.request(&format!("go {size}"), true)).await;
             let (text, calls, ended) = dialect.read(&reply.body);
             assert!(ended && calls.is_empty(), "{} {size}: {}", dialect.name, reply.body);
@@ -71,7 +74,7 @@ async fn a_stream_is_masked_however_its_text_is_cut() {
         }
     }
     let completed = gate.entries("call.completed");
-    assert_eq!(completed.len(), 12);
+    assert_eq!(completed.len(), 20);
     for entry in &completed {
         let redaction = &entry["data"]["observed"]["redaction"];
         assert!(redaction["masked"].as_u64().unwrap() >= 2, "{entry}");
@@ -83,19 +86,18 @@ async fn a_stream_is_masked_however_its_text_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_words_leave_while_the_provider_still_writes() {
     let gate = Gate::start_under(MASK).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let stream = in_pieces(dialect, "Hello there, ann@example.com says so.", 8, &[]);
         // The word ends in the piece behind it.
-        let cut = stream.find("ere, ann").unwrap();
-        let cut = cut + stream[cut..].find("\n\n").unwrap() + 2;
+        let cut = dialect.end_of(&stream, "ere, ann");
         let parts = vec![
             Part::Bytes(stream[..cut].to_owned()),
             Part::Wait,
             Part::Bytes(stream[cut..].to_owned()),
         ];
-        gate.provider.answers(Answer::stream(parts));
-        let body = dialect.request("hi", true).to_string();
-        let mut wire = gate.begin("POST", dialect.path, &[], &body).await;
+        gate.provider.answers(Answer::streams(dialect, parts));
+        let (path, body) = dialect.placed(&dialect.request("hi", true));
+        let mut wire = gate.begin("POST", &path, &[], &body).await;
         assert_eq!(wire.head().await.unwrap().status, 200);
         let mut seen = String::new();
         while !seen.contains("Hello ") {
@@ -114,10 +116,10 @@ async fn the_first_words_leave_while_the_provider_still_writes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_arguments_of_a_tool_call_are_masked_like_the_text_before_it() {
     let gate = Gate::start_under(MASK).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let calls = [("c1", "Bash", r#"{"command": "mail ann@example.com"}"#)];
         let stream = in_pieces(dialect, TEXT, 5, &calls);
-        gate.provider.answers(Answer::events(&stream));
+        gate.provider.answers(Answer::of_dialect(dialect, &stream));
         let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert!(ended, "{}", reply.body);
@@ -135,11 +137,11 @@ async fn a_tool_call_is_judged_and_recorded_with_the_arguments_that_leave() {
 deny contains {"code": "mail", "message": "not to Ann"} if contains(input.args.command, "ann@")
 "#;
     let gate = Gate::start_under(&format!("{MASK}{rule}")).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for stream in [false, true] {
             let calls = [("c1", "Bash", r#"{"command": "mail ann@example.com"}"#)];
             gate.provider.answers(match stream {
-                true => Answer::events(&dialect.streamed("look", &calls)),
+                true => Answer::of_dialect(dialect, &dialect.streamed("look", &calls)),
                 false => Answer::json(200, &dialect.whole("look", &calls)),
             });
             let text = format!("go {stream}");
@@ -151,10 +153,10 @@ deny contains {"code": "mail", "message": "not to Ann"} if contains(input.args.c
     }
     let completed = gate.entries("call.completed");
     let handed = completed.iter().filter(|entry| entry["tool"] == "client.Bash").count();
-    assert_eq!(handed, 2 * DIALECTS.len());
+    assert_eq!(handed, 2 * ALL.len());
     let both = [gate.payloads("args"), gate.payloads("result")].concat();
     let recorded = both.iter().filter(|text| text.contains("mail [REDACTED:email]"));
-    assert!(recorded.count() >= 4 * DIALECTS.len(), "{both:?}");
+    assert!(recorded.count() >= 4 * ALL.len(), "{both:?}");
     assert!(!both.concat().contains("example.com"), "{both:?}");
     gate.checked().await;
 }
@@ -162,7 +164,16 @@ deny contains {"code": "mail", "message": "not to Ann"} if contains(input.args.c
 /// A text in two parts and a tool call between them.
 pub fn around_a_call(dialect: &Dialect, (first, second): (&str, &str)) -> String {
     let command = r#"{"command": "ls"}"#;
+    let call = ("c1", "Bash", command);
     match dialect.name {
+        "gemini" => {
+            let parts = json!([{"text": first}, call_part(&call), {"text": second}]);
+            unnamed(&contents(&[parts, json!([{"text": ""}])]))
+        }
+        "ollama" => lines(&[
+            json!({"role": "assistant", "content": first, "tool_calls": [local_call(&call)]}),
+            json!({"role": "assistant", "content": second}),
+        ]),
         "chat" => {
             let mut deltas = vec![json!({"role": "assistant", "content": first})];
             deltas.extend(chat_call(0, "c1", "Bash", command));
@@ -185,13 +196,13 @@ pub fn around_a_call(dialect: &Dialect, (first, second): (&str, &str)) -> String
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_text_that_goes_on_behind_a_tool_call_is_masked_or_has_no_end() {
     let gate = Gate::start_under(MASK).await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let stream = around_a_call(dialect, ("ask ann@exam", "ple.com now"));
-        gate.provider.answers(Answer::events(&stream));
+        gate.provider.answers(Answer::of_dialect(dialect, &stream));
         let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert!(!reply.body.contains("ann@") && !reply.body.contains("ple.com"), "{reply:?}");
-        if dialect.name == "chat" {
+        if ["chat", "gemini", "ollama"].contains(&dialect.name) {
             assert_eq!((text.as_str(), ended), ("ask [REDACTED:email] now", true), "{reply:?}");
             assert_eq!(calls, [("Bash".to_owned(), json!({"command": "ls"}))]);
         } else {
@@ -200,7 +211,7 @@ async fn a_text_that_goes_on_behind_a_tool_call_is_masked_or_has_no_end() {
         }
 
         let stream = around_a_call(dialect, ("I look at 4111 1111", "and 2222 too"));
-        gate.provider.answers(Answer::events(&stream));
+        gate.provider.answers(Answer::of_dialect(dialect, &stream));
         let reply = gate.asks(dialect, &dialect.offering("on", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert_eq!((text.as_str(), ended), ("I look at 4111 1111and 2222 too", true), "{reply:?}");

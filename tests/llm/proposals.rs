@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{DIALECTS, Dialect};
+use crate::said::{ALL, DIALECTS, Dialect};
 
 const REMOVAL: &str = r#"{"command": "rm -rf /"}"#;
 const LISTING: &str = r#"{"command": "ls"}"#;
@@ -25,7 +25,7 @@ async fn denying(form: &'static str) -> Gate {
 }
 
 async fn streamed(gate: &Gate, dialect: &Dialect, calls: &[(&str, &str, &str)]) -> String {
-    gate.provider.answers(Answer::events(&dialect.streamed("look", calls)));
+    gate.provider.answers(Answer::of_dialect(dialect, &dialect.streamed("look", calls)));
     let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash", "Read"])).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.body
@@ -34,7 +34,7 @@ async fn streamed(gate: &Gate, dialect: &Dialect, calls: &[(&str, &str, &str)]) 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_allowed_call_leaves_and_a_denied_one_leaves_as_a_denial() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let calls = [("c1", "Bash", LISTING), ("c2", "Bash", REMOVAL)];
         let body = streamed(&gate, dialect, &calls).await;
         let (text, calls, ended) = dialect.read(&body);
@@ -47,7 +47,7 @@ async fn an_allowed_call_leaves_and_a_denied_one_leaves_as_a_denial() {
         assert!(!body.contains("rm -rf"), "{body}");
     }
     let denied = gate.entries("call.denied");
-    assert_eq!(gate.tools_of("call.denied"), ["client.Bash"; 3]);
+    assert_eq!(gate.tools_of("call.denied"), ["client.Bash"; 5]);
     assert!(denied.iter().all(|entry| entry["data"]["binding"] == "observed"), "{denied:?}");
     gate.checked().await;
 }
@@ -55,7 +55,7 @@ async fn an_allowed_call_leaves_and_a_denied_one_leaves_as_a_denial() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_answer_is_judged_like_a_stream() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let whole = dialect.whole("look", &[("c1", "Bash", LISTING), ("c2", "Bash", REMOVAL)]);
         gate.provider.answers(Answer::json(200, &whole));
         let reply = gate.asks(dialect, &dialect.offering("go", false, &["Bash", "Read"])).await;
@@ -70,19 +70,24 @@ async fn a_whole_answer_is_judged_like_a_stream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_text_the_call_is_gone_and_the_answer_says_that_it_ended() {
     let gate = denying("text").await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let body = streamed(&gate, dialect, &[("c1", "Bash", REMOVAL)]).await;
         let (text, calls, ended) = dialect.read(&body);
         assert!(calls.is_empty() && ended, "{body}");
         assert!(text.contains("no removal"), "{body}");
-        assert!(!body.contains("tool_use\"") && !body.contains("\"tool_calls\""), "{body}");
+        assert!(
+            !body.contains("tool_use\"")
+                && !body.contains("\"tool_calls\"")
+                && !body.contains("functionCall"),
+            "{body}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_an_error_the_answer_has_no_end() {
     let gate = denying("error").await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let body = streamed(&gate, dialect, &[("c1", "Bash", REMOVAL)]).await;
         let (_, calls, ended) = dialect.read(&body);
         assert!(calls.is_empty() && !ended, "{body}");
@@ -209,7 +214,7 @@ async fn a_tool_call_of_an_answer_waits_for_no_turn_and_takes_no_place_beside_it
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denied_call_is_one_after_a_restart_too() {
     let mut gate = Gate::start().await;
-    for (number, dialect) in DIALECTS.iter().enumerate() {
+    for (number, dialect) in ALL.into_iter().enumerate() {
         let id = format!("call_{number}");
         let call = (id.as_str(), "Bash", REMOVAL);
         let body = streamed(&gate, dialect, &[call]).await;

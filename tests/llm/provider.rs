@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
+use crate::said::Dialect;
+
 /// One answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -46,6 +48,16 @@ impl Answer {
     /// A stream of these parts.
     pub fn stream(parts: Vec<Part>) -> Self {
         Self { status: 200, kind: "text/event-stream", headers: Vec::new(), parts }
+    }
+
+    /// A stream of these parts, as the providers of this dialect send it.
+    pub fn streams(dialect: &Dialect, parts: Vec<Part>) -> Self {
+        Self { kind: dialect.media_type(), ..Self::stream(parts) }
+    }
+
+    /// A stream of these bytes, in the same way.
+    pub fn of_dialect(dialect: &Dialect, text: &str) -> Self {
+        Self::streams(dialect, vec![Part::Bytes(text.to_owned())])
     }
 
     /// A stream of these bytes.

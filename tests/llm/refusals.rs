@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::gate::{Gate, KEY, TOKEN};
 use crate::masking::around_a_call;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_comes_in_one_place() {
@@ -79,7 +79,7 @@ async fn a_request_of_another_shape_is_named_and_asks_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_the_provider_keeps_its_status_and_its_words() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for (status, retry) in [(400, None), (404, None), (429, Some("7"))] {
             let mut answer =
                 Answer::json(status, &json!({"error": {"message": "too much of it", "type": "x"}}));
@@ -99,19 +99,19 @@ async fn an_error_of_the_provider_keeps_its_status_and_its_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_a_credential_leaves_that_goes_on_behind_a_tool_call() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let (first, rest) = KEY.split_at(KEY.len() - 4);
         let stream = around_a_call(dialect, (&format!("see {first}"), rest));
-        gate.provider.answers(Answer::events(&stream));
+        gate.provider.answers(Answer::of_dialect(dialect, &stream));
         let reply = gate.asks(dialect, &dialect.offering("tell me", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert_eq!((text.as_str(), calls, ended), ("", Vec::new(), false), "{reply:?}");
         assert!(!reply.body.contains(&KEY[..8]), "{}: {}", dialect.name, reply.body);
     }
     // One that only begins like it leaves, and the tool call behind it.
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let stream = around_a_call(dialect, ("see sk-provider-01", "9 or so"));
-        gate.provider.answers(Answer::events(&stream));
+        gate.provider.answers(Answer::of_dialect(dialect, &stream));
         let reply = gate.asks(dialect, &dialect.offering("and", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert_eq!((text.as_str(), ended), ("see sk-provider-019 or so", true), "{reply:?}");
@@ -123,16 +123,17 @@ async fn nothing_of_a_credential_leaves_that_goes_on_behind_a_tool_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_of_the_gate_leaves_in_no_stream_however_it_is_cut() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let text = dialect.streamed("SPLIT", &[]);
         let at = text.find("SPLIT").unwrap();
-        let event_start = text[..at].rfind("\n\n").map_or(0, |at| at + 2);
-        let event_end = at + text[at..].find("\n\n").unwrap() + 2;
+        let end = dialect.event_end();
+        let event_start = text[..at].rfind(end).map_or(0, |at| at + end.len());
+        let event_end = dialect.end_of(&text, "SPLIT");
         let event = &text[event_start..event_end];
         let (first, second) = KEY.split_at(KEY.len() / 2);
         let both = event.replace("SPLIT", first) + &event.replace("SPLIT", second);
         let all = text.replace(event, &both);
-        gate.provider.answers(Answer::events(&all));
+        gate.provider.answers(Answer::of_dialect(dialect, &all));
         let reply = gate.asks(dialect, &dialect.request("tell me", true)).await;
         assert!(!reply.body.contains(&KEY[..8]), "{}: {}", dialect.name, reply.body);
         let (_, _, ended) = dialect.read(&reply.body);

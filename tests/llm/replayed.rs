@@ -7,7 +7,7 @@ use crate::gate::{Gate, KEY};
 use crate::program::{self, python};
 use crate::provider::{Answer, Part};
 use crate::ran::Ran;
-use crate::said::{DIALECTS, Dialect, chunks};
+use crate::said::{ALL, DIALECTS, Dialect, chunks};
 use crate::sidecar::key;
 use crate::wire::Reply;
 
@@ -62,9 +62,13 @@ impl Recorder {
 
     /// Asks, and is answered this by the provider; what came.
     async fn asks(&mut self, path: &str, body: &Value, answer: Answer) -> Reply {
+        self.asks_so(path, body.to_string(), answer).await
+    }
+
+    async fn asks_so(&mut self, path: &str, body: String, answer: Answer) -> Reply {
         self.gate.provider.answers(answer);
-        let reply = self.gate.ask("POST", path, &[], &body.to_string()).await;
-        self.asked.push((path.to_owned(), body.to_string()));
+        let reply = self.gate.ask("POST", path, &[], &body).await;
+        self.asked.push((path.to_owned(), body));
         self.answers.push(answered(&reply));
         if let Some(run) = reply.header("wicketgate-run") {
             run.clone_into(&mut self.run);
@@ -74,7 +78,8 @@ impl Recorder {
 
     /// The same in a dialect.
     async fn talks(&mut self, dialect: &Dialect, body: &Value, answer: Answer) -> Reply {
-        let reply = self.asks(dialect.path, body, answer).await;
+        let (path, body) = dialect.placed(body);
+        let reply = self.asks_so(&path, body, answer).await;
         assert_eq!(reply.status, 200, "{} {reply:?}", dialect.name);
         reply
     }
@@ -127,12 +132,12 @@ fn printed(out: &str) -> Vec<Answered> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_models_said_is_played_byte_for_byte_with_no_provider() {
     let mut recorder = Recorder::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let whole = Answer::json(200, &dialect.whole("hello", &[]));
         recorder.talks(dialect, &dialect.request("whole", false), whole).await;
-        let stream = Answer::events(&dialect.streamed("hello \u{e9}", &[]));
+        let stream = Answer::of_dialect(dialect, &dialect.streamed("hello \u{e9}", &[]));
         let reply = recorder.talks(dialect, &dialect.request("stream", true), stream).await;
-        assert_eq!(reply.header("content-type"), Some("text/event-stream"));
+        assert_eq!(reply.header("content-type"), Some(dialect.media_type()));
     }
     let messages = &DIALECTS[2];
     let mut count = messages.request("count", false);
@@ -145,11 +150,11 @@ async fn what_models_said_is_played_byte_for_byte_with_no_provider() {
     assert!(!recording.contains(KEY), "a credential is in the recording");
     // The stored events are those that left, and the ledger says so to code that is not ours.
     let kept = recorder.gate.payloads("stream");
-    assert_eq!(kept.len(), 3, "{kept:?}");
+    assert_eq!(kept.len(), 5, "{kept:?}");
     for (kept, (_, kind, body)) in
-        kept.iter().zip(recorder.answers.iter().filter(|(_, kind, _)| kind == "text/event-stream"))
+        kept.iter().zip(recorder.answers.iter().filter(|(_, kind, _)| kind != "application/json"))
     {
-        assert_eq!((frames(kept), kind.as_str()), (body.clone(), "text/event-stream"));
+        assert_eq!(frames(kept), *body, "{kind}");
     }
     recorder.plays_the_same();
     let Gate { estate, .. } = &recorder.gate;
@@ -167,12 +172,12 @@ fn follow_up(dialect: &Dialect, asked: &Value, body: &str) -> Value {
 async fn tool_calls_of_recorded_answers_are_judged_again_and_denials_play_as_they_were() {
     let mut recorder = Recorder::start().await;
     let calls = [("c1", "Bash", LISTING), ("c2", "Bash", REMOVAL), ("c3", "work_do", WORK)];
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for stream in [true, false] {
             let text = if stream { "in pieces" } else { "in one piece" };
             let asked = dialect.offering(text, stream, &["Bash", "Read", "work_do"]);
             let answer = match stream {
-                true => Answer::events(&dialect.streamed("look", &calls)),
+                true => Answer::of_dialect(dialect, &dialect.streamed("look", &calls)),
                 false => Answer::json(200, &dialect.whole("look", &calls)),
             };
             let reply = recorder.talks(dialect, &asked, answer).await;
@@ -181,14 +186,14 @@ async fn tool_calls_of_recorded_answers_are_judged_again_and_denials_play_as_the
             if stream {
                 // The denial is made whole again on its way up, and so it is when it is matched.
                 let next = follow_up(dialect, &asked, &reply.body);
-                let answer = Answer::events(&dialect.streamed("I see", &[]));
+                let answer = Answer::of_dialect(dialect, &dialect.streamed("I see", &[]));
                 recorder.talks(dialect, &next, answer).await;
                 assert!(recorder.gate.provider.last().body.contains("rm -rf"));
             }
         }
     }
     let denied = recorder.gate.entries("call.denied").len();
-    assert_eq!(denied, 6, "one for each answer with tool calls");
+    assert_eq!(denied, 10, "one for each answer with tool calls");
     recorder.recorded().await;
     recorder.plays_the_same();
     // Each tool call is a step of its own, which another policy may decide otherwise.
@@ -215,10 +220,10 @@ async fn denials_that_left_as_text_play_as_they_were() {
         }
     })
     .await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let calls = [("c1", "Bash", REMOVAL), ("c2", "Bash", LISTING)];
         let asked = dialect.offering("go", true, &["Bash"]);
-        let answer = Answer::events(&dialect.streamed("look", &calls));
+        let answer = Answer::of_dialect(dialect, &dialect.streamed("look", &calls));
         let reply = recorder.talks(dialect, &asked, answer).await;
         assert!(reply.body.contains("no removal"), "{reply:?}");
     }
@@ -279,11 +284,10 @@ async fn another_request_is_a_drift_and_gets_no_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_broke_off_breaks_off_again() {
     let mut recorder = Recorder::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let text = dialect.streamed("hello", &[]);
-        let at = text.find("hello").unwrap();
-        let (first, _) = text.split_at(at + text[at..].find("\n\n").unwrap() + 2);
-        let cut = Answer::stream(vec![Part::Bytes(first.to_owned()), Part::Cut]);
+        let (first, _) = text.split_at(dialect.end_of(&text, "hello"));
+        let cut = Answer::streams(dialect, vec![Part::Bytes(first.to_owned()), Part::Cut]);
         let reply = recorder.talks(dialect, &dialect.request("cut", true), cut).await;
         assert!(reply.body.contains("hello") && !dialect.read(&reply.body).2, "{reply:?}");
     }
@@ -292,13 +296,13 @@ async fn an_answer_that_broke_off_breaks_off_again() {
     assert_eq!(reply.status, 429, "{reply:?}");
     recorder.recorded().await;
     let again = recorder.replays(&[], &recorder.asked).ok();
-    assert!(again.err.contains("no drift: 4 of 4 steps"), "{again:?}");
+    assert!(again.err.contains("no drift: 6 of 6 steps"), "{again:?}");
     let answers = printed(&again.out);
-    for (dialect, (status, kind, body)) in DIALECTS.iter().zip(&answers) {
-        assert_eq!((*status, kind.as_str()), (200, "text/event-stream"), "{body}");
+    for (dialect, (status, kind, body)) in ALL.into_iter().zip(&answers) {
+        assert_eq!((*status, kind.as_str()), (200, dialect.media_type()), "{body}");
         assert_eq!(dialect.read(body), ("hello".to_owned(), Vec::new(), false), "{body}");
     }
-    assert_eq!(answers[3].0, 429, "{answers:?}");
+    assert_eq!(answers[5].0, 429, "{answers:?}");
 }
 
 /// A recorder of answers of up to so many bytes.

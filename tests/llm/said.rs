@@ -151,11 +151,110 @@ pub const DIALECTS: [Dialect; 3] = [
     Dialect { name: "responses", path: "/v1/responses" },
     Dialect { name: "messages", path: "/v1/messages" },
 ];
+/// The path of a request to Gemini says its model and the form of its answer.
+pub const GEMINI: Dialect =
+    Dialect { name: "gemini", path: "/v1beta/models/small:generateContent" };
+pub const OLLAMA: Dialect = Dialect { name: "ollama", path: "/api/chat" };
+/// All of them.
+pub const ALL: [&Dialect; 5] = [&DIALECTS[0], &DIALECTS[1], &DIALECTS[2], &GEMINI, &OLLAMA];
+
+/// The events of Gemini with these lists of parts; the last one ends the answer.
+pub fn contents(lists: &[Value]) -> Vec<Value> {
+    let last = lists.len() - 1;
+    let one = |(number, parts): (usize, &Value)| {
+        let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": 0});
+        if number == last {
+            candidate["finishReason"] = json!("STOP");
+        }
+        json!({"candidates": [candidate], "usageMetadata": {"promptTokenCount": 12,
+            "candidatesTokenCount": 3, "totalTokenCount": 15}, "modelVersion": "small-2026",
+            "responseId": "r1"})
+    };
+    lists.iter().enumerate().map(one).collect()
+}
+
+/// Events without names.
+pub fn unnamed(events: &[Value]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}
+
+/// A part with a tool call and its signature. A call of an empty id has none.
+pub fn call_part((id, name, arguments): &(&str, &str, &str)) -> Value {
+    let args: Value = serde_json::from_str(arguments).unwrap();
+    let mut call = json!({"name": name, "args": args});
+    if !id.is_empty() {
+        call["id"] = json!(id);
+    }
+    json!({"functionCall": call, "thoughtSignature": format!("sig+{name}/{id}==")})
+}
+
+/// The lines of Ollama with these messages; the last one ends the answer.
+pub fn lines(messages: &[Value]) -> String {
+    let last = messages.len() - 1;
+    let one = |(number, message): (usize, &Value)| {
+        let mut line = json!({"model": "small-2026", "created_at": "2026-11-01T00:00:00Z",
+            "message": message, "done": number == last});
+        if number == last {
+            line["done_reason"] = json!("stop");
+            line["prompt_eval_count"] = json!(12);
+            line["eval_count"] = json!(3);
+        }
+        format!("{line}\n")
+    };
+    messages.iter().enumerate().map(one).collect()
+}
+
+/// A tool call of Ollama.
+pub fn local_call((id, name, arguments): &(&str, &str, &str)) -> Value {
+    let arguments: Value = serde_json::from_str(arguments).unwrap();
+    let mut call = json!({"function": {"name": name, "arguments": arguments}});
+    if !id.is_empty() {
+        call["id"] = json!(id);
+    }
+    call
+}
 
 impl Dialect {
+    /// The path and the body of a request. WHY here: that of Gemini has its model and the form of its
+    /// answer in the path.
+    pub fn placed(&self, request: &Value) -> (String, String) {
+        if self.name != "gemini" {
+            return (self.path.to_owned(), request.to_string());
+        }
+        let mut body = request.clone();
+        let model = body["model"].as_str().unwrap().to_owned();
+        let action = match body["stream"] == true {
+            true => "streamGenerateContent?alt=sse",
+            false => "generateContent",
+        };
+        body.as_object_mut().unwrap().retain(|name, _| name != "model" && name != "stream");
+        (format!("/v1beta/models/{model}:{action}"), body.to_string())
+    }
+
+    /// The media type of its streams.
+    pub fn media_type(&self) -> &'static str {
+        if self.name == "ollama" { "application/x-ndjson" } else { "text/event-stream" }
+    }
+
+    /// What ends an event of its streams.
+    pub fn event_end(&self) -> &'static str {
+        if self.name == "ollama" { "\n" } else { "\n\n" }
+    }
+
+    /// Where an event of this stream ends that has this text.
+    pub fn end_of(&self, stream: &str, text: &str) -> usize {
+        let at = stream.find(text).unwrap();
+        at + stream[at..].find(self.event_end()).unwrap() + self.event_end().len()
+    }
+
     /// A request of this text, with the system's instructions.
     pub fn request(&self, text: &str, stream: bool) -> Value {
         match self.name {
+            "gemini" => json!({"model": "small", "stream": stream,
+                "systemInstruction": {"parts": [{"text": super::gate::INSTRUCTIONS}]},
+                "contents": [{"role": "user", "parts": [{"text": text}]}]}),
+            "ollama" => json!({"model": "small", "stream": stream, "messages": [
+                {"role": "system", "content": super::gate::INSTRUCTIONS}, {"role": "user", "content": text}]}),
             "chat" => json!({"model": "small", "stream": stream, "messages": [
                 {"role": "system", "content": super::gate::INSTRUCTIONS}, {"role": "user", "content": text}]}),
             "responses" => json!({"model": "small", "stream": stream,
@@ -174,13 +273,18 @@ impl Dialect {
             other => format!("the agent's own {other}"),
         };
         let tools = names.iter().map(|name| match self.name {
-            "chat" => json!({"type": "function", "function": {"name": name, "description": description(name),
+            "gemini" => json!({"name": name, "description": description(name),
+                "parameters": parameters}),
+            "chat" | "ollama" => json!({"type": "function", "function": {"name": name, "description": description(name),
                 "parameters": parameters}}),
             "responses" => json!({"type": "function", "name": name, "description": description(name),
                 "parameters": parameters, "strict": false}),
             _ => json!({"name": name, "description": description(name), "input_schema": parameters}),
         });
         request["tools"] = tools.collect();
+        if self.name == "gemini" {
+            request["tools"] = json!([{"functionDeclarations": request["tools"]}]);
+        }
         request
     }
 
@@ -193,6 +297,21 @@ impl Dialect {
     ) -> Value {
         let mut next = request.clone();
         let items = match self.name {
+            "gemini" => {
+                let mut response = json!({"name": name, "response": {"result": result}});
+                if !id.is_empty() {
+                    response["id"] = json!(id);
+                }
+                [
+                    json!({"role": "model", "parts": [{"text": "look"}, call_part(&(id, name, arguments))]}),
+                    json!({"role": "user", "parts": [{"functionResponse": response}]}),
+                ]
+            }
+            "ollama" => [
+                json!({"role": "assistant", "content": "look",
+                    "tool_calls": [local_call(&(id, name, arguments))]}),
+                json!({"role": "tool", "tool_name": name, "content": result}),
+            ],
             "chat" => [
                 json!({"role": "assistant", "content": "look", "tool_calls": [{"id": id, "type": "function",
                     "function": {"name": name, "arguments": arguments}}]}),
@@ -210,7 +329,11 @@ impl Dialect {
                 ]
             }
         };
-        let list = if self.name == "responses" { "input" } else { "messages" };
+        let list = match self.name {
+            "responses" => "input",
+            "gemini" => "contents",
+            _ => "messages",
+        };
         next[list].as_array_mut().unwrap().extend(items);
         next
     }
@@ -218,6 +341,21 @@ impl Dialect {
     /// An answer of this text and these tool calls `(id, name, arguments)`.
     pub fn streamed(&self, text: &str, calls: &[(&str, &str, &str)]) -> String {
         match self.name {
+            "gemini" => {
+                let mut lists = vec![json!([{"text": text}])];
+                lists.extend(calls.iter().map(|call| json!([call_part(call)])));
+                lists.push(json!([{"text": ""}]));
+                unnamed(&contents(&lists))
+            }
+            "ollama" => {
+                let message = |content: &str| json!({"role": "assistant", "content": content});
+                let mut messages = vec![message(text)];
+                messages.extend(calls.iter().map(|call| {
+                    json!({"role": "assistant", "content": "", "tool_calls": [local_call(call)]})
+                }));
+                messages.push(message(""));
+                lines(&messages)
+            }
             "chat" => {
                 let mut deltas = vec![json!({"role": "assistant", "content": text})];
                 for (index, (id, name, arguments)) in (0..).zip(calls) {
@@ -247,6 +385,18 @@ impl Dialect {
     /// The same in one piece.
     pub fn whole(&self, text: &str, calls: &[(&str, &str, &str)]) -> Value {
         match self.name {
+            "gemini" => {
+                let mut parts = vec![json!({"text": text})];
+                parts.extend(calls.iter().map(call_part));
+                contents(&[json!(parts)]).pop().unwrap()
+            }
+            "ollama" => {
+                let mut message = json!({"role": "assistant", "content": text});
+                if !calls.is_empty() {
+                    message["tool_calls"] = calls.iter().map(local_call).collect();
+                }
+                serde_json::from_str(&lines(&[message])).unwrap()
+            }
             "chat" => {
                 let mut message = json!({"role": "assistant", "content": text});
                 let call = |(id, name, args): &(&str, &str, &str)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": args}});
@@ -277,7 +427,10 @@ impl Dialect {
     /// What a client makes of a stream: its text, its tool calls (name and arguments), and whether
     /// the stream has its end.
     pub fn read(&self, body: &str) -> (String, Vec<(String, Value)>, bool) {
-        let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let front = if self.name == "ollama" { "{" } else { "data: " };
+        let at = if self.name == "ollama" { 0 } else { front.len() };
+        let whole = body.lines().map(str::trim_start).filter(|line| line.starts_with(front));
+        let data = whole.map(|line| &line[at..]);
         let (mut text, mut calls, mut ended) = (String::new(), Vec::new(), false);
         for data in data {
             if data == "[DONE]" {
@@ -286,6 +439,26 @@ impl Dialect {
             }
             let event: Value = serde_json::from_str(data).unwrap();
             match self.name {
+                "gemini" => {
+                    let candidate = &event["candidates"][0];
+                    for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+                        let said = part["text"].as_str().filter(|_| part["thought"] != true);
+                        text.push_str(said.unwrap_or_default());
+                        if let Some(name) = part["functionCall"]["name"].as_str() {
+                            calls.push((name.to_owned(), part["functionCall"]["args"].clone()));
+                        }
+                    }
+                    ended |= candidate["finishReason"].is_string();
+                }
+                "ollama" => {
+                    let message = &event["message"];
+                    text.push_str(message["content"].as_str().unwrap_or_default());
+                    for call in message["tool_calls"].as_array().into_iter().flatten() {
+                        let function = &call["function"];
+                        calls.push((string(&function["name"]), function["arguments"].clone()));
+                    }
+                    ended |= event["done"] == true;
+                }
                 "chat" => {
                     let delta = &event["choices"][0]["delta"];
                     text.push_str(delta["content"].as_str().unwrap_or_default());

@@ -5,7 +5,7 @@ use wicketgate_support::collector::{Collector, attribute};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_to_a_provider_is_a_span_with_its_tokens_and_without_its_texts() {
@@ -16,8 +16,8 @@ async fn each_request_to_a_provider_is_a_span_with_its_tokens_and_without_its_te
             "private_addresses": ["127.0.0.0/8"]});
     };
     let mut gate = Gate::start_with(configure, |_| {}).await;
-    for dialect in &DIALECTS {
-        gate.provider.answers(Answer::events(&dialect.streamed("a secret word", &[])));
+    for dialect in ALL {
+        gate.provider.answers(Answer::of_dialect(dialect, &dialect.streamed("a secret word", &[])));
         assert_eq!(gate.asks(dialect, &dialect.request("hush", true)).await.status, 200);
         gate.provider.answers(Answer::json(200, &dialect.whole("a secret word", &[])));
         assert_eq!(gate.asks(dialect, &dialect.request("hush", false)).await.status, 200);
@@ -30,8 +30,9 @@ async fn each_request_to_a_provider_is_a_span_with_its_tokens_and_without_its_te
     let mut chats: Vec<_> = spans.iter().filter(|span| span.name == "chat small-2026").collect();
     chats.sort_by_key(|span| span.start_time_unix_nano);
     let [answered @ .., failed] = chats.as_slice() else { panic!("{spans:?}") };
-    assert_eq!(answered.len(), 2 * DIALECTS.len(), "{spans:?}");
-    let stops = ["stop", "stop", "completed", "completed", "end_turn", "end_turn"];
+    assert_eq!(answered.len(), 2 * ALL.len(), "{spans:?}");
+    let stops = ["stop", "completed", "end_turn", "STOP", "stop"].into_iter();
+    let stops = stops.flat_map(|stop| [stop, stop]);
     for (span, stop) in answered.iter().zip(stops) {
         for (key, value) in [
             ("gen_ai.operation.name", "chat"),

@@ -5,7 +5,7 @@ use wicketgate_support::pg::{Pg, PrivatePg, TestDb};
 
 use crate::gate::{Gate, INSTRUCTIONS, KEY, RULES};
 use crate::provider::{Answer, Part};
-use crate::said::DIALECTS;
+use crate::said::{ALL, DIALECTS};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -21,15 +21,14 @@ async fn on_postgres() -> (Gate, PrivatePg) {
 /// Stops the database after the first text of an answer left: what the agent reads, in each dialect.
 async fn stopped_in_a_stream(stop: fn(&PrivatePg), start: fn(&PrivatePg)) {
     let (mut gate, pg) = on_postgres().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let text = dialect.streamed("look", &[("c1", "Bash", r#"{"command": "ls"}"#)]);
-        let cut = text.find("look").unwrap();
-        let cut = cut + text[cut..].find("\n\n").unwrap() + 2;
+        let cut = dialect.end_of(&text, "look");
         let (first, second) = text.split_at(cut);
         let parts = vec![Part::Bytes(first.to_owned()), Part::Wait, Part::Bytes(second.to_owned())];
-        gate.provider.answers(Answer::stream(parts));
-        let body = dialect.offering("go", true, &["Bash"]).to_string();
-        let mut wire = gate.begin("POST", dialect.path, &[], &body).await;
+        gate.provider.answers(Answer::streams(dialect, parts));
+        let (path, body) = dialect.placed(&dialect.offering("go", true, &["Bash"]));
+        let mut wire = gate.begin("POST", &path, &[], &body).await;
         assert_eq!(wire.head().await.unwrap().status, 200);
         let mut seen = String::new();
         while !seen.contains("look") {
@@ -121,7 +120,7 @@ async fn a_tool_that_the_provider_runs_is_found_wherever_it_hides() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_member_and_no_header_of_an_agent_chooses_another_provider() {
     let gate = Gate::start().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         for member in ["base_url", "api_base", "proxy", "extra_headers", "organization", "api_key"]
         {
             let mut body = dialect.request("go", false);
@@ -131,14 +130,14 @@ async fn no_member_and_no_header_of_an_agent_chooses_another_provider() {
             assert!(reply.body.contains(member), "{reply:?}");
         }
         gate.provider.answers(Answer::json(200, &dialect.whole("ok", &[])));
-        let body = dialect.request("go", false).to_string();
+        let (path, body) = dialect.placed(&dialect.request("go", false));
         let own = [
             ("OpenAI-Organization", "org-evil"),
             ("OpenAI-Project", "proj-evil"),
             ("X-Forwarded-Host", "evil.test"),
             ("Cookie", "a=b"),
         ];
-        assert_eq!(gate.ask("POST", dialect.path, &own, &body).await.status, 200);
+        assert_eq!(gate.ask("POST", &path, &own, &body).await.status, 200);
         let asked = gate.provider.last();
         for (name, _) in own {
             assert!(!asked.headers.contains_key(name), "{name}: {:?}", asked.headers);

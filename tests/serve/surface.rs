@@ -35,7 +35,7 @@ fn the_surface_lists_every_compiled_method_and_no_other() {
 }
 
 /// The routes of models, without and with the name of a run.
-const MODELS: [&str; 12] = [
+const MODELS: [&str; 26] = [
     "POST /v1/chat/completions",
     "POST /r/{run}/v1/chat/completions",
     "POST /v1/responses",
@@ -48,6 +48,20 @@ const MODELS: [&str; 12] = [
     "GET /r/{run}/v1/models",
     "GET /v1/models/{id}",
     "GET /r/{run}/v1/models/{id}",
+    "POST /v1beta/models/{model}:generateContent",
+    "POST /r/{run}/v1beta/models/{model}:generateContent",
+    "POST /v1beta/models/{model}:streamGenerateContent",
+    "POST /r/{run}/v1beta/models/{model}:streamGenerateContent",
+    "POST /v1beta/models/{model}:countTokens",
+    "POST /r/{run}/v1beta/models/{model}:countTokens",
+    "GET /v1beta/models",
+    "GET /r/{run}/v1beta/models",
+    "GET /v1beta/models/{id}",
+    "GET /r/{run}/v1beta/models/{id}",
+    "POST /api/chat",
+    "POST /r/{run}/api/chat",
+    "GET /api/tags",
+    "GET /r/{run}/api/tags",
 ];
 
 #[test]

@@ -5,4 +5,5 @@
 pub mod answer;
 pub mod ask;
 mod cursor;
+pub mod framing;
 pub mod sse;

@@ -170,6 +170,9 @@ fn upstream(
     let ca = outbound::ca(upstream.ca_file.as_deref(), to, at, surroundings, problems);
     let headers = outbound::headers(&upstream.headers, at, problems);
     models(&upstream.models, at, problems);
+    if api == Some(Api::Gemini) {
+        placed(&upstream.models, at, problems);
+    }
     price(upstream.price, at, problems);
     let output_tokens_field = output_tokens_field(upstream, to, at, problems);
     Some(ModelUpstream {
@@ -239,6 +242,15 @@ fn models(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) 
     if let Some(id) = models.iter().flat_map(|(id, sent)| [id, sent]).find(|id| !fits(id)) {
         let message = format!("`{id}` is not 1 to {MODEL_BYTES_MAX} visible ASCII characters");
         problems.add(at, message);
+    }
+}
+
+/// The id of a model stands in the path of its requests, as it is.
+fn placed(models: &BTreeMap<String, String>, at: &str, problems: &mut Problems) {
+    let fits = |id: &String| id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+    if let Some(id) = models.values().find(|id| !fits(id) || id.starts_with('.')) {
+        let message = format!("`{id}` is not an id at `api: gemini`: [A-Za-z0-9_.-], no dot first");
+        problems.add(format!("{at}.models"), message);
     }
 }
 

@@ -33,10 +33,11 @@ pub struct ModelConfig {
     #[serde(default = "reserve_bytes_per_token")]
     #[schemars(range(min = 1, max = BYTES_PER_TOKEN_MAX))]
     pub reserve_bytes_per_token: u64,
-    /// Dialects in which agents may ask this model at `/v1`: `chat`, `responses`, `messages`. Each needs an upstream with
-    /// the same API. Without one, the model is only a tool that agents call.
+    /// Dialects in which agents may ask this model: `chat`, `responses` and `messages` at `/v1`, `gemini` at `/v1beta`,
+    /// `ollama` at `/api`. Each needs an upstream with the same API. Without one, the model is only a tool that agents
+    /// call.
     #[serde(default)]
-    #[schemars(example = ["chat", "responses", "messages"])]
+    #[schemars(example = ["chat", "responses", "messages", "gemini", "ollama"])]
     pub faces: Vec<String>,
     /// Tools that a provider would run itself: `deny` refuses a request that offers one, `strip` removes it from the
     /// request, `allow` lets it pass.
@@ -112,8 +113,8 @@ const fn silence_timeout_ms() -> u64 {
 pub struct ModelUpstreamConfig {
     /// Name of the upstream in answers and entries: `[A-Za-z0-9_.-]{1,128}`.
     pub name: String,
-    /// API of the upstream: `openai` (chat completions, as many servers speak them), `openai.responses`, `anthropic` or
-    /// `ollama`.
+    /// API of the upstream: `openai` (chat completions, as many servers speak them), `openai.responses`, `anthropic`,
+    /// `gemini` (base URL up to `/v1beta`) or `ollama` (base URL without a path).
     #[schemars(extend("examples" = Api::TEXTS))]
     pub api: String,
     /// Provider that the upstream belongs to, as `spec.model.provider` of manifests names it.

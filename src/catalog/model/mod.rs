@@ -161,18 +161,21 @@ texts! {
         Responses = "openai.responses",
         /// `POST <base>/messages`.
         Anthropic = "anthropic",
+        /// `POST <base>/models/<model>:generateContent`.
+        Gemini = "gemini",
         /// `POST <base>/api/chat`.
         Ollama = "ollama",
     }
 }
 
 impl Api {
-    /// What follows the base URL.
+    /// What follows the base URL; a model and an action follow that of Gemini.
     pub const fn path(self) -> &'static str {
         match self {
             Self::OpenAi => "/chat/completions",
             Self::Responses => "/responses",
             Self::Anthropic => "/messages",
+            Self::Gemini => "/models",
             Self::Ollama => "/api/chat",
         }
     }
@@ -183,7 +186,8 @@ impl Api {
             Self::OpenAi => Some(Dialect::Chat),
             Self::Responses => Some(Dialect::Responses),
             Self::Anthropic => Some(Dialect::Messages),
-            Self::Ollama => None,
+            Self::Gemini => Some(Dialect::Gemini),
+            Self::Ollama => Some(Dialect::Ollama),
         }
     }
 
@@ -193,6 +197,8 @@ impl Api {
             Dialect::Chat => Self::OpenAi,
             Dialect::Responses => Self::Responses,
             Dialect::Messages => Self::Anthropic,
+            Dialect::Gemini => Self::Gemini,
+            Dialect::Ollama => Self::Ollama,
         }
     }
 }

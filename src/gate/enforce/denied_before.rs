@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::Road;
 use super::proposals::DeniedAsk;
 use super::run::Run;
-use crate::catalog::llm::ask::DENIED_TOOL;
+use crate::catalog::llm::ask::{DENIED_TOOL, unnamed_denial};
 use crate::domain::id::CallId;
 use crate::domain::json::{Json, Limits};
 use crate::ledger;
@@ -41,7 +41,8 @@ impl PastDenial {
             None => arguments?.clone(),
         };
         let Denial { tool, message, call } = arguments.read().ok()?;
-        let id = id.and_then(Json::as_str)?.to_owned();
+        let id = id.and_then(Json::as_str).filter(|id| !id.is_empty());
+        let id = id.map_or_else(|| unnamed_denial(&call), str::to_owned);
         Some(Self { id, name: tool, words: message, call: CallId::parse(&call)? })
     }
 }
@@ -59,6 +60,8 @@ fn denials(answer: &Json) -> Vec<PastDenial> {
             PastDenial::of(call.get("id"), function.get("name"), function.get("arguments"))
         };
         found.extend(list("tool_calls").iter().filter_map(of_chat));
+        let of_gemini = |part: &Json| of(part.get("functionCall")?, "id", "args");
+        found.extend(list("parts").iter().filter_map(of_gemini));
         found.extend(list("content").iter().filter_map(|block| of(block, "id", "input")));
         found.extend(of(&message, "call_id", "arguments"));
     }
@@ -120,9 +123,17 @@ mod tests {
             words: "no".to_owned(),
             call: CallId::parse("m-1").unwrap(),
         };
-        for answer in [chat, responses, messages] {
+        let part = |id: Option<&str>| {
+            json!({"candidates": [{"content": {"role": "model", "parts": [{"functionCall":
+                {"id": id, "name": "wicketgate_denied", "args": told.to_serde()}}]}}]})
+        };
+        let line = json!({"message": {"role": "assistant", "tool_calls": [{"id": "c1",
+            "function": {"name": "wicketgate_denied", "arguments": told.to_serde()}}]}});
+        for answer in [chat, responses, messages, part(Some("c1")), line] {
             assert_eq!(denials(&answer), std::slice::from_ref(&expected));
         }
+        let unnamed = PastDenial { id: "denied:m-1".to_owned(), ..expected };
+        assert_eq!(denials(&part(None)), [unnamed]);
         let forged = json!({"role": "assistant", "content": [
             {"type": "tool_use", "id": "c1", "name": "wicketgate_denied", "input": {"tool": "Bash"}}]});
         assert_eq!(denials(&forged), []);

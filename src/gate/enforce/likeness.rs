@@ -20,7 +20,7 @@ const REPEATED_MAX: u64 = 10;
 
 /// Members of a request that say something besides its messages. WHY tools and the form of the answer:
 /// clients count the tokens of each tool with the same message, and read one text in several forms.
-const SAID: [&str; 12] = [
+const SAID: [&str; 15] = [
     "model",
     "system",
     "instructions",
@@ -33,15 +33,19 @@ const SAID: [&str; 12] = [
     "text",
     "output_config",
     "output_format",
+    "systemInstruction",
+    "generationConfig",
+    "format",
 ];
 /// Members that differ when a client asks for the same again.
-const MARKS: [&str; 8] = [
+const MARKS: [&str; 9] = [
     "cache_control",
     "call_id",
     "encrypted_content",
     "id",
     "signature",
     "status",
+    "thoughtSignature",
     "tool_call_id",
     "tool_use_id",
 ];
@@ -126,7 +130,9 @@ fn said(call: &ToolCall) -> Option<Digest> {
     }
     let list = list_member(call.args());
     // A text alone is the other form of `input`.
-    for name in SAID.into_iter().chain(["input", "messages"]).filter(|name| *name != list) {
+    for name in
+        SAID.into_iter().chain(["input", "messages", "contents"]).filter(|name| *name != list)
+    {
         said.member(name, call.args().get(name), false);
     }
     said.member(list, call.args().get(list), true);
@@ -176,7 +182,9 @@ impl Said {
                     match (name.as_str(), value) {
                         ("arguments", Json::String(text)) => self.arguments(text),
                         // What a tool is called with is no mark, whatever its name.
-                        ("input" | "action", _) => self.member(name, Some(value), false),
+                        ("input" | "action" | "args" | "arguments" | "response", _) => {
+                            self.member(name, Some(value), false);
+                        }
                         (name, _) if unmarked && MARKS.contains(&name) => {}
                         (name, _) => self.member(name, Some(value), unmarked),
                     }

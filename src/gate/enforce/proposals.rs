@@ -16,7 +16,7 @@ use super::Road;
 use super::answer::{Answer, Fault};
 use super::follow::AnswerProgress;
 use super::run::Run;
-use crate::catalog::llm::ask::EarlierCall;
+use crate::catalog::llm::ask::{self, EarlierCall};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
@@ -216,6 +216,9 @@ impl AnswerKeeper {
                 self.road.metrics.proposal_denied(&client::road_name(&asked.name));
                 let ProposedCall { id, name, arguments, custom, .. } = asked;
                 let words = denied.message.clone();
+                // The agent shows the denial again, which names the proposal.
+                let proposal = denied.call.as_ref().filter(|_| id.is_empty());
+                let id = proposal.map_or(id, |call| ask::unnamed_denial(call.as_str()));
                 let ask = DeniedAsk { id, name, arguments, custom, words };
                 self.run.models.proposals.lock().deny(ask);
                 Clearance::Denied(denied)
@@ -232,7 +235,11 @@ impl AnswerKeeper {
             .map(|call| self.road.runs.fingerprint(&call));
         let said = (asked.arguments.as_str(), likeness);
         let forgotten = self.road.runs.forgotten(&self.run.opener.name);
-        self.run.models.governed.lock().ask(&asked.id, tool, said, forgotten);
+        let id = match asked.id.as_str() {
+            "" => ask::unnamed_call(&asked.name, &asked.arguments),
+            given => given.to_owned(),
+        };
+        self.run.models.governed.lock().ask(&id, tool, said, forgotten);
         if let Some(likeness) = likeness.filter(|_| self.is_seen) {
             self.run.models.proposals.lock().remember(likeness, &self.call, self.now());
         }

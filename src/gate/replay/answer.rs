@@ -12,6 +12,7 @@ use super::player::Player;
 use super::step::RecordedCall;
 use crate::catalog::llm::answer::{self, AnswerError, AnswerRules, AnsweredCall, DENIED_NAME};
 use crate::catalog::llm::ask::{self, AskError};
+use crate::catalog::llm::framing;
 use crate::catalog::model::ModelFace;
 use crate::domain::call::DialectRequest;
 use crate::domain::canonical;
@@ -136,7 +137,7 @@ impl Playing<'_> {
 
     fn asks_for_stream(&self) -> bool {
         self.request.operation == Operation::Generate
-            && self.permit.call().args().get("stream") == Some(&Json::Bool(true))
+            && framing::streams(self.request.dialect, self.permit.call().args())
     }
 
     /// Whether the recorded answer has the form that is asked for, and is what the policy lets leave.

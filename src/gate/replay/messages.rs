@@ -26,6 +26,9 @@ pub(super) struct StoredParts {
     offer: Option<String>,
     /// The member `system`, the same.
     system: Option<String>,
+    /// The member `systemInstruction`, the same.
+    #[serde(rename = "systemInstruction")]
+    system_instruction: Option<String>,
     /// The member `instructions`, the same.
     instructions: Option<String>,
 }
@@ -41,6 +44,7 @@ impl StoredParts {
         let text = |name: &str| match name {
             "tools" => &self.offer,
             "system" => &self.system,
+            "systemInstruction" => &self.system_instruction,
             _ => &self.instructions,
         };
         APART.into_iter().filter_map(move |(name, _)| Some((name, text(name).as_deref()?)))

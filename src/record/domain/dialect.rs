@@ -11,6 +11,10 @@ closed! {
         Responses = "responses",
         /// `POST /v1/messages` (Anthropic).
         Messages = "messages",
+        /// `POST /v1beta/models/{model}:generateContent` (Google).
+        Gemini = "gemini",
+        /// `POST /api/chat` (Ollama).
+        Ollama = "ollama",
     }
 }
 

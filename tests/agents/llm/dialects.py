@@ -1,4 +1,4 @@
-"""What a provider says in three dialects: OpenAI chat completions, OpenAI responses, Anthropic messages.
+"""What a provider says in five dialects: OpenAI chat completions and responses, Anthropic messages, Gemini, Ollama.
 
 An answer of a script is written once and rendered here: `whole` makes the body of an answer in one piece, `frames` the
 events of a stream. A frame is (event name or None, data, part); `part` is "start", "piece" or "end", so that a stream
@@ -25,7 +25,12 @@ DIALECTS = {
     "/responses": "responses",
     "/messages": "messages",
     "/messages/count_tokens": "count_tokens",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+    "/api/chat": "ollama",
 }
+# The dialects whose streams are lines.
+LINES = {"ollama"}
 
 
 def compact(value):
@@ -46,7 +51,10 @@ def schema_of(request):
     chat = request.get("response_format") or {}
     responses = (request.get("text") or {}).get("format") or {}
     messages = request.get("output_format") or (request.get("output_config") or {}).get("format") or {}
-    return (chat.get("json_schema") or {}).get("schema") or responses.get("schema") or messages.get("schema")
+    gemini = request.get("generationConfig") or {}
+    gemini = gemini.get("responseJsonSchema") or gemini.get("responseSchema")
+    ollama = request.get("format") if isinstance(request.get("format"), dict) else None
+    return gemini or ollama or (chat.get("json_schema") or {}).get("schema") or responses.get("schema") or messages.get("schema")
 
 
 def forced(request):
@@ -81,7 +89,11 @@ def tool_results(dialect, request):
         items = request.get("input")
         items = items if isinstance(items, list) else []
         found = [str(item.get("type", "")).endswith("_output") for item in items]
-    elif dialect == "chat":
+    elif dialect == "gemini":
+        parts = [content.get("parts") or [] for content in request.get("contents") or []]
+        counts = [sum("functionResponse" in part for part in one) for one in parts]
+        return sum(counts), bool(counts) and counts[-1] > 0
+    elif dialect in ("chat", "ollama"):
         found = [message.get("role") in ("tool", "function") for message in request.get("messages") or []]
     else:
         counts = []
@@ -429,10 +441,93 @@ def messages_frames(parts):
     yield event("message_stop", "end")
 
 
+# --- Gemini ---
+
+
+def signed_call(tool):
+    """A part with a call that has no id, as some of Google's models give none."""
+    call = {"name": tool["name"], "args": json.loads(tool["arguments"])}
+    return {"functionCall": call, "thoughtSignature": "c2lnbmVk"}
+
+
+def gemini_answer(parts, said, stop=None):
+    candidate = {"content": {"parts": said, "role": "model"}, "index": 0}
+    if stop:
+        candidate["finishReason"] = stop
+    used = parts.usage
+    return {
+        "candidates": [candidate],
+        "usageMetadata": {
+            "promptTokenCount": used["input"],
+            "candidatesTokenCount": used["output"],
+            "totalTokenCount": used["input"] + used["output"],
+        },
+        "modelVersion": parts.model,
+        "responseId": f"r{parts.number}",
+    }
+
+
+def gemini_whole(parts):
+    said = [{"text": parts.text}] if parts.deltas else []
+    said += [signed_call(tool) for tool in parts.tools]
+    return gemini_answer(parts, said, parts.answer.get("stop", "STOP"))
+
+
+def gemini_frames(parts):
+    for delta in parts.deltas:
+        yield None, gemini_answer(parts, [{"text": delta}]), "piece"
+    for tool in parts.tools:
+        yield None, gemini_answer(parts, [signed_call(tool)]), "piece"
+    yield None, gemini_answer(parts, [{"text": ""}], parts.answer.get("stop", "STOP")), "end"
+
+
+# --- Ollama ---
+
+
+def ollama_line(parts, message, done=False):
+    line = {"model": parts.model, "created_at": "2026-01-01T00:00:00Z"}
+    line |= {"message": {"role": "assistant", "content": ""} | message, "done": done}
+    if done:
+        line |= {"done_reason": parts.answer.get("stop", "stop"), "total_duration": 1}
+        line |= {"prompt_eval_count": parts.usage["input"], "eval_count": parts.usage["output"]}
+    return line
+
+
+def local_call(tool):
+    return {"function": {"name": tool["name"], "arguments": json.loads(tool["arguments"])}}
+
+
+def ollama_whole(parts):
+    message = {"content": parts.text}
+    if parts.tools:
+        message["tool_calls"] = [local_call(tool) for tool in parts.tools]
+    return ollama_line(parts, message, True)
+
+
+def ollama_frames(parts):
+    for delta in parts.deltas:
+        yield None, ollama_line(parts, {"content": delta}), "piece"
+    for tool in parts.tools:
+        yield None, ollama_line(parts, {"tool_calls": [local_call(tool)]}), "piece"
+    yield None, ollama_line(parts, {}, True), "end"
+
+
 # --- all of them ---
 
-WHOLE = {"chat": chat_whole, "responses": responses_whole, "messages": messages_whole}
-FRAMES = {"chat": chat_frames, "responses": responses_frames, "messages": messages_frames}
+WHOLE = {
+    "chat": chat_whole,
+    "responses": responses_whole,
+    "messages": messages_whole,
+    "gemini": gemini_whole,
+    "ollama": ollama_whole,
+}
+FRAMES = {
+    "chat": chat_frames,
+    "responses": responses_frames,
+    "messages": messages_frames,
+    "gemini": gemini_frames,
+    "ollama": ollama_frames,
+}
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -450,6 +545,11 @@ def error(dialect, status, text, code=None):
     kind = ERROR_TYPES.get(status, "api_error" if dialect == "messages" else "server_error")
     if dialect in ("messages", "count_tokens"):
         return {"type": "error", "error": {"type": kind, "message": text}, "request_id": "req_scripted"}
+    if dialect == "gemini":
+        names = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
+        return {"error": {"code": status, "message": text, "status": names.get(status, "INTERNAL")}}
+    if dialect == "ollama":
+        return {"error": text}
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 
 
@@ -462,4 +562,5 @@ def error_frame(dialect, number, sent, text, kind=None):
         failed = response(Parts({}, {}, number), "failed", [])
         failed["error"] = {"code": kind or "server_error", "message": text}
         return "response.failed", {"type": "response.failed", "sequence_number": sent, "response": failed}, "piece"
-    return None, error("chat", 500, text, kind), "piece"
+    dialect = dialect if dialect in ("gemini", "ollama") else "chat"
+    return None, error(dialect, 500, text, kind), "piece"

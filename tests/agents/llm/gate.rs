@@ -1,4 +1,4 @@
-//! One gate between the clients and the provider: a model with three faces, and an MCP server in the same run.
+//! One gate between the clients and the provider: a model with five faces, and an MCP server in the same run.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -238,8 +238,13 @@ impl ModelGate {
 
 fn config(provider: &Provider, offer: &Offer<'_>) -> Value {
     let upstream = |api: &str, header: &str, prefix: &str| {
+        let base = match api {
+            "gemini" => "/v1beta",
+            "ollama" => "",
+            _ => "/v1",
+        };
         json!({"name": api.replace('.', "-"), "provider": "scripted", "api": api,
-            "url": format!("{}/v1", provider.url), "private_addresses": ["127.0.0.0/8"],
+            "url": format!("{}{base}", provider.url), "private_addresses": ["127.0.0.0/8"],
             "models": {"scripted-1": "scripted-1", "claude-opus-5-5": "claude-opus-5-5"},
             "credentials": [{"header": header, "prefix": prefix, "file": "provider.key"}],
             "price": {"input": 5_000_000, "output": 25_000_000, "cached_input": 500_000,
@@ -258,11 +263,13 @@ fn config(provider: &Provider, offer: &Offer<'_>) -> Value {
         "self_test": {"at_start": false},
         "agents": [{"manifest": "agent.yaml", "callers": [{"token_file": "token"}]}],
         "tools": [{"name": "llm.main", "description": "the model of the agent", "kind": "model", "tier": "T2",
-            "model": {"faces": ["chat", "responses", "messages"], "output_tokens_max": 128_000,
+            "model": {"faces": ["chat", "responses", "messages", "gemini", "ollama"], "output_tokens_max": 128_000,
                 "hosted_tools": offer.hosted_tools, "denied_as": "call", "hold_wait": 1,
                 "upstreams": [upstream("openai", "authorization", "Bearer "),
                     upstream("openai.responses", "authorization", "Bearer "),
-                    upstream("anthropic", "x-api-key", "")]}}],
+                    upstream("anthropic", "x-api-key", ""),
+                    upstream("gemini", "x-goog-api-key", ""),
+                    upstream("ollama", "authorization", "Bearer ")]}}],
     });
     if offer.everything {
         config["servers"] =

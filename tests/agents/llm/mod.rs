@@ -52,10 +52,12 @@ const THROUGH: &[&str] = &[
 ];
 
 /// SDKs and frameworks, each with the dialects it speaks.
-const LIBRARIES: [Player; 6] = [
+const LIBRARIES: [Player; 8] = [
     Player::library("sdk_openai.py", "chat,responses"),
     Player::library("sdk_anthropic.py", "messages"),
     Player::library("sdk_vercel.mjs", "chat,responses,compatible,messages"),
+    Player::library("sdk_gemini.py", "gemini"),
+    Player::library("sdk_ollama.py", "ollama"),
     Player::library("agent_openai.py", "chat,responses"),
     Player::library("agent_pydantic.py", "chat,responses,messages"),
     Player::library("agent_langchain.py", "chat,responses,messages"),
@@ -152,7 +154,7 @@ fn the_scripted_provider_answers_breaks_and_keeps_what_its_script_says() {
     assert!(ok, "{err}");
 }
 
-/// Six libraries play 17 scenarios in 15 dialects: most of the time is theirs to load.
+/// Eight libraries play 17 scenarios in 17 dialects: most of the time is theirs to load.
 #[test]
 fn model_sdks_and_frameworks_deliver_through_the_gate_what_they_deliver_without_it() {
     let comparison = Comparison::new("scenarios.json", &Offer::library());

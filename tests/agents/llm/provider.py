@@ -127,11 +127,12 @@ def shown(kept):
 def fits(when, kept, request):
     text = kept["raw"].decode("utf-8", "replace")
     results, last = dialects.tool_results(kept["dialect"], request)
-    offered = [(tool.get("function") or tool).get("name") or "" for tool in request.get("tools") or []]
+    groups = [tool.get("functionDeclarations") or [tool] for tool in request.get("tools") or []]
+    offered = [(tool.get("function") or tool).get("name") or "" for group in groups for tool in group]
     checks = {
         "path": lambda wanted: kept["path"].partition("?")[0].endswith(wanted),
         "dialect": lambda wanted: kept["dialect"] == wanted,
-        "stream": lambda wanted: bool(request.get("stream")) == wanted,
+        "stream": lambda wanted: streams(kept, request) == wanted,
         "model": lambda wanted: request.get("model") == wanted,
         "contains": lambda wanted: wanted in text,
         "lacks": lambda wanted: wanted not in text,
@@ -141,6 +142,13 @@ def fits(when, kept, request):
         "offers": lambda wanted: any(name.endswith(wanted) for name in offered),
     }
     return all(checks[name](wanted) for name, wanted in when.items())
+
+
+def streams(kept, request):
+    """Whether a request asks for a stream: that of Gemini says so in its path, and that of Ollama if it says nothing."""
+    if kept["dialect"] == "gemini":
+        return ":streamGenerateContent" in kept["path"]
+    return bool(request.get("stream", kept["dialect"] == "ollama"))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -279,7 +287,7 @@ class Handler(BaseHTTPRequestHandler):
             self.stream([(event, data, "piece") for event, data in answer["raw"]], answer, dialect)
         else:
             parts = dialects.Parts(answer, request, kept["number"])
-            if request.get("stream"):
+            if streams(kept, request):
                 self.stream(dialects.FRAMES[dialect](parts), answer, dialect)
             else:
                 self.cut_whole(dialects.WHOLE[dialect](parts), answer, headers)
@@ -345,7 +353,9 @@ class Handler(BaseHTTPRequestHandler):
             self.kept["sent"] += len(raw)
 
     def stream_head(self, answer):
-        basic = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        lines = self.kept["dialect"] in dialects.LINES
+        kind = "application/x-ndjson" if lines else "text/event-stream; charset=utf-8"
+        basic = {"content-type": kind, "cache-control": "no-cache"}
         basic |= {"request-id": "req_scripted", "x-request-id": "req_scripted", "transfer-encoding": "chunked"}
         self.head(200, basic | (answer.get("headers") or {}))
 
@@ -366,18 +376,25 @@ class Handler(BaseHTTPRequestHandler):
             if failing and sent == failing.get("frame", 1):
                 asked = (dialect, self.kept["number"], sent, failing["message"], failing.get("kind"))
                 event, data, _ = dialects.error_frame(*asked)
-                self.put(written(event, data, wire), wire)
+                self.put(self.framed(event, data, wire), wire)
                 break
             if part == "end" and wire.get("end") is False:
                 break
             if sent:
                 self.wait(wire.get("gap_ms", 0) / 1000)
-            self.put(decoration(sent, dialect, wire) + written(event, data, wire), wire)
+            # A library of Google takes a comment for the beginning of an error.
+            decorated = b"" if dialect in dialects.LINES | {"gemini"} else decoration(sent, dialect, wire)
+            self.put(decorated + self.framed(event, data, wire), wire)
             sent += 1
             self.kept["frames"] = sent
         if cut is not None and cut >= sent:
             self.break_off(wire)
         self.write_end()
+
+    def framed(self, event, data, wire):
+        if self.kept["dialect"] in dialects.LINES:
+            return (dialects.compact(data) + "\n").encode()
+        return written(event, data, wire)
 
     def write_end(self):
         self.wfile.write(b"0\r\n\r\n")

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use wicketgate_record::conversation::{messages, with_messages};
+use wicketgate_record::conversation::{list_member, messages, with_messages};
 
 use super::super::instructions::InstructionBlock;
 use crate::domain::dialect::{Dialect, Operation};
@@ -132,7 +132,11 @@ struct MessageForm {
 /// The request with a short message in place of each one that neither instructs nor offers tools.
 fn without_turns(args: &Json) -> Json {
     let Some(list) = messages(args) else { return args.clone() };
-    let turn = || Json::object([("content", Json::from("-")), ("role", Json::from("user"))]);
+    let text = match list_member(args) {
+        "contents" => ("parts", Json::from(vec![Json::object([("text", Json::from("-"))])])),
+        _messages => ("content", Json::from("-")),
+    };
+    let turn = || Json::object([text.clone(), ("role", Json::from("user"))]);
     let list = list.iter().map(|message| instructing(message).unwrap_or_else(turn));
     with_messages(args, list.collect())
 }
@@ -193,6 +197,13 @@ mod tests {
                 json!({"model": "m", "system": "be brief", "max_tokens": 5,
                     "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url"}}]}],
                     "tools": [{"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}]}),
+            ),
+            (
+                Dialect::Gemini,
+                json!({"model": "m", "systemInstruction": {"parts": [{"text": "be brief"}]},
+                    "contents": [{"role": "user", "parts": [{"odd": 1}]}],
+                    "tools": [{"functionDeclarations": [{"name": "Bash", "description": "runs",
+                        "parameters": {"type": "object"}}]}]}),
             ),
         ]
     }

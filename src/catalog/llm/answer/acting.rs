@@ -7,16 +7,24 @@ use super::AnswerError;
 use crate::domain::json::Json;
 
 /// Members by which clients know a tool call. An unknown part leaves only without them.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 19] = [
     "action",
+    "args",
     "arguments",
     "command",
     "commands",
+    "executableCode",
+    "executable_code",
     "function",
+    "functionCall",
     "function_call",
     "input",
     "name",
+    "partialArgs",
+    "partial_args",
     "partial_json",
+    "toolCall",
+    "tool_call",
     "tool_calls",
     "tool_use",
 ];

@@ -7,7 +7,9 @@
 mod acting;
 mod chat;
 mod error;
+mod gemini;
 mod messages;
+mod ollama;
 mod places;
 mod responses;
 #[cfg(test)]
@@ -212,6 +214,8 @@ pub fn stream(dialect: Dialect, rules: AnswerRules) -> StreamReader {
         Dialect::Chat => Box::new(chat::ChatStream::new(rules)),
         Dialect::Responses => Box::new(responses::ResponsesStream::new(rules)),
         Dialect::Messages => Box::new(messages::MessagesStream::new(rules)),
+        Dialect::Gemini => Box::new(gemini::GeminiStream::new(rules)),
+        Dialect::Ollama => Box::new(ollama::OllamaStream::new(&rules)),
     };
     StreamReader { inner, waiting: BTreeSet::new(), broken: false }
 }
@@ -317,7 +321,7 @@ pub fn texts_by_kind(answer: &Json) -> Vec<(&str, &str)> {
         kind == "tool_use" || kind.ends_with("_call")
     };
     let parts = ["content", "output"].into_iter().filter_map(|name| answer.get(name)?.as_array());
-    let mut found = Vec::new();
+    let mut found = gemini::whole::texts(answer);
     for part in parts.flatten().filter(|part| !is_call(part)) {
         acting::named_texts(part, &mut found);
     }

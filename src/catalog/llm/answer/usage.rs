@@ -24,7 +24,8 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Reads the `usage` of an answer; `None` if it counts nothing.
+    /// Reads the member of an answer that counts, or the answer of Ollama, which counts itself; `None`
+    /// if it counts nothing.
     pub fn read(dialect: Dialect, usage: &Json) -> Option<Self> {
         let count = |path: &[&str]| {
             let value = path.iter().try_fold(usage, |value, name| value.get(name));
@@ -36,6 +37,8 @@ impl TokenUsage {
             Dialect::Responses | Dialect::Messages => {
                 (count(&["input_tokens"]), count(&["output_tokens"]))
             }
+            Dialect::Gemini => (count(&["promptTokenCount"]), count(&["candidatesTokenCount"])),
+            Dialect::Ollama => (count(&["prompt_eval_count"]), count(&["eval_count"])),
         };
         if input.is_none() && output.is_none() {
             return None;
@@ -58,6 +61,19 @@ impl TokenUsage {
                 cache_write_1h: 0,
                 reasoning: part(&["output_tokens_details", "reasoning_tokens"]),
             },
+            // Thoughts are counted beside the answer, and what tools of the provider read beside the
+            // request.
+            Dialect::Gemini => {
+                let reasoning = part(&["thoughtsTokenCount"]);
+                Self {
+                    input: input.saturating_add(part(&["toolUsePromptTokenCount"])),
+                    output: output.saturating_add(reasoning),
+                    cached_input: part(&["cachedContentTokenCount"]),
+                    reasoning,
+                    ..Self::default()
+                }
+            }
+            Dialect::Ollama => Self { input, output, ..Self::default() },
             Dialect::Messages => {
                 let cached_input = part(&["cache_read_input_tokens"]);
                 let cache_write = part(&["cache_creation_input_tokens"]);
@@ -84,7 +100,7 @@ pub(super) fn merge(usage: &mut Json, later: &Json) {
     }
 }
 
-fn merge_members(members: &mut BTreeMap<String, Json>, later: &BTreeMap<String, Json>) {
+pub(super) fn merge_members(members: &mut BTreeMap<String, Json>, later: &BTreeMap<String, Json>) {
     for (name, value) in later {
         match (members.get_mut(name), value) {
             (_, Json::Null) => _ = members.entry(name.clone()).or_default(),

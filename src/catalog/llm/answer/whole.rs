@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::places::SplicedJson;
 use super::{
     AnswerError, AnswerRules, AnsweredCall, Assembled, CALL_BYTES_MAX, CallForm, DeniedCall,
-    TokenUsage, broken, chat, given, messages, parse, responses, text_of,
+    TokenUsage, broken, chat, gemini, given, messages, ollama, parse, responses, text_of,
 };
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Json;
@@ -44,6 +44,8 @@ pub fn whole(
         Dialect::Chat => chat::whole::read(&answer)?,
         Dialect::Responses => responses::whole::read(&answer, &rules.hosted_allowed)?,
         Dialect::Messages => messages::whole::read(&answer, &rules.hosted_allowed)?,
+        Dialect::Gemini => gemini::whole::read(&answer, body, &rules.hosted_allowed)?,
+        Dialect::Ollama => ollama::whole::read(&answer, body)?,
     };
     let size = |call: &AnsweredCall| call.arguments.len().saturating_add(call.name.len());
     if calls.iter().any(|call| size(call) > CALL_BYTES_MAX) {
@@ -66,7 +68,12 @@ impl WholeAnswer {
 
     /// What the provider counted.
     pub fn usage(&self) -> Option<TokenUsage> {
-        TokenUsage::read(self.dialect, given(&self.answer, "usage")?)
+        let counted = match self.dialect {
+            Dialect::Chat | Dialect::Responses | Dialect::Messages => given(&self.answer, "usage")?,
+            Dialect::Gemini => given(&self.answer, "usageMetadata")?,
+            Dialect::Ollama => &self.answer,
+        };
+        TokenUsage::read(self.dialect, counted)
     }
 
     /// Lets a tool call leave as the model wrote it.
@@ -124,6 +131,10 @@ impl WholeAnswer {
                 responses::whole::write(&answer, &mut body, &forms, &rules.hosted_allowed)?;
             }
             Dialect::Messages => messages::whole::write(&answer, &mut body, &forms)?,
+            Dialect::Gemini => {
+                gemini::whole::write(&answer, &mut body, &forms, &rules.hosted_allowed)?;
+            }
+            Dialect::Ollama => ollama::whole::write(&answer, &mut body, &forms)?,
         }
         // The decisions may have changed why it ended.
         let answer = parse(&body.0)?;
@@ -138,9 +149,15 @@ impl WholeAnswer {
             }
             Dialect::Responses => responses::whole::stop(&answer),
             Dialect::Messages => text_of(&answer, "stop_reason").unwrap_or_default().to_owned(),
+            Dialect::Gemini => gemini::whole::stop(&answer),
+            Dialect::Ollama => text_of(&answer, "done_reason").unwrap_or_default().to_owned(),
         };
-        let word = |name: &str| text_of(&answer, name).map(str::to_owned);
-        let (model, id) = (word("model"), word("id"));
+        let [model, id] = match dialect {
+            Dialect::Gemini => gemini::whole::names(&answer),
+            Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama => {
+                ["model", "id"].map(|name| text_of(&answer, name).map(str::to_owned))
+            }
+        };
         Ok(Assembled { json: body.0.into_bytes(), model, id, usage, stop, text })
     }
 }

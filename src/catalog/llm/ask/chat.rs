@@ -260,7 +260,8 @@ impl AskReader<'_> {
         }
     }
 
-    fn function(
+    /// A function that is offered: `{"name", "description", "parameters"}`.
+    pub fn function(
         &mut self,
         function: &Json,
         place: ToolPlace,

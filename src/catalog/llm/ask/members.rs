@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::unnamed::PendingCalls;
 use super::{
     Ask, AskError, AskRules, EarlierCall, EarlierResult, Edits, HostedTools, Instruction,
     RemoteState,
@@ -114,7 +115,8 @@ pub(super) fn text<'v>(value: &'v Json, at: &RequestPath<'_>) -> AskResult<&'v s
     value.as_str().ok_or_else(|| at.shape("a string"))
 }
 
-static NULL: Json = Json::Null;
+/// What stands for a member that is absent.
+pub(super) static NULL: Json = Json::Null;
 
 /// A member; `null` if it is absent.
 pub(super) fn value_of<'v>(members: &'v ObjectMembers, name: &str) -> &'v Json {
@@ -166,6 +168,8 @@ pub(super) struct AskReader<'r> {
     pub turn: usize,
     /// Names of the offered tools, to find one that is offered twice.
     pub names: BTreeSet<String>,
+    /// Tool calls without a result, of a dialect in which calls may have no id.
+    pending: PendingCalls,
 }
 
 impl<'r> AskReader<'r> {
@@ -190,7 +194,8 @@ impl<'r> AskReader<'r> {
             remote_state: Vec::new(),
             edits: Edits::default(),
         };
-        Self { rules, ask, inline: 0, has_begun: false, turn: 0, names: BTreeSet::new() }
+        let (names, pending) = (BTreeSet::new(), PendingCalls::default());
+        Self { rules, ask, inline: 0, has_begun: false, turn: 0, names, pending }
     }
 
     /// The request that was read.
@@ -294,6 +299,23 @@ impl<'r> AskReader<'r> {
     /// Adds a tool call of the conversation.
     pub fn called(&mut self, id: &str, name: String, arguments: String) {
         self.ask.calls.push(EarlierCall { id: id.to_owned(), name, arguments });
+    }
+
+    /// Adds a tool call that may have no id.
+    pub fn called_unnamed(&mut self, id: Option<&str>, name: &str, arguments: String) {
+        let id = self.pending.called(id, name, &arguments);
+        self.called(&id, name.to_owned(), arguments);
+    }
+
+    /// Adds the result of such a call.
+    pub fn resulted_unnamed(
+        &mut self,
+        id: Option<&str>,
+        name: Option<&str>,
+        is_error: Option<bool>,
+    ) {
+        let id = self.pending.answered(id, name);
+        self.resulted(&id, is_error);
     }
 
     /// Adds the result of a tool call.

@@ -18,15 +18,19 @@ mod betas;
 mod chat;
 mod content;
 mod error;
+mod gemini;
 mod governed;
 mod members;
 mod messages;
 mod offered;
+mod ollama;
+mod placed;
 mod responses;
 mod restore;
 mod splice;
 #[cfg(test)]
 mod tests;
+mod unnamed;
 
 pub use betas::{BETAS_DENIED, betas};
 pub use error::AskError;
@@ -35,8 +39,10 @@ pub use governed::{
     is_governed_name,
 };
 pub use offered::{OfferedForm, OfferedTool, ToolPlace};
+pub use placed::{AskPlace, PATH_MEMBERS};
 pub use restore::Restored;
 pub use splice::{Edits, upstream_body};
+pub use unnamed::{unnamed_call, unnamed_denial};
 
 use members::AskReader;
 
@@ -96,7 +102,8 @@ pub struct Instruction {
 /// A tool call of the model that the conversation holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EarlierCall {
-    /// The id that its result names; empty for the old `function_call` of chat messages.
+    /// The id that its result names; empty for the old `function_call` of chat messages. Of a dialect
+    /// whose calls may have none, the id that [`unnamed_call`] gives them.
     pub id: String,
     /// The name of the tool; `<namespace>.<name>` for a tool of a namespace.
     pub name: String,
@@ -238,7 +245,11 @@ pub fn read(
         (Dialect::Messages, Operation::Generate | Operation::CountTokens) => {
             messages::read(&mut reader, body)?;
         }
-        (Dialect::Chat | Dialect::Responses, Operation::CountTokens) => {
+        (Dialect::Gemini, Operation::Generate | Operation::CountTokens) => {
+            gemini::read(&mut reader, body)?;
+        }
+        (Dialect::Ollama, Operation::Generate) => ollama::read(&mut reader, body)?,
+        (Dialect::Chat | Dialect::Responses | Dialect::Ollama, Operation::CountTokens) => {
             return Err(AskError::Operation);
         }
     }

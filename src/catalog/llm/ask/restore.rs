@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::members::AskResult;
 use super::splice::{ObjectEdit, Splices};
+use super::unnamed::PendingCalls;
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits};
@@ -49,6 +50,8 @@ struct Restorer<'a> {
     sent: &'a [u8],
     restored: &'a [Restored],
     splices: &'a mut Splices,
+    /// Calls without a result, of a dialect in which calls may have no id.
+    pending: PendingCalls,
 }
 
 /// Restores the calls of these ids and their results.
@@ -60,10 +63,12 @@ pub(super) fn restore(
     splices: &mut Splices,
 ) -> AskResult<()> {
     let list = match dialect {
-        Dialect::Chat | Dialect::Messages => "messages",
+        Dialect::Chat | Dialect::Messages | Dialect::Ollama => "messages",
         Dialect::Responses => "input",
+        Dialect::Gemini => "contents",
     };
-    let mut restorer = Restorer { sent, restored, splices };
+    let pending = PendingCalls::default();
+    let mut restorer = Restorer { sent, restored, splices, pending };
     let Some(list) = request.value(list) else { return Ok(()) };
     for item in restorer.objects(&list)? {
         match dialect {
@@ -75,6 +80,13 @@ pub(super) fn restore(
                     restorer.block(block);
                 }
             }
+            Dialect::Gemini => {
+                let parts = item.value("parts");
+                for part in restorer.objects_of(parts)? {
+                    restorer.part(&part)?;
+                }
+            }
+            Dialect::Ollama => restorer.spoken(item)?,
         }
     }
     Ok(())
@@ -158,6 +170,73 @@ impl<'a> Restorer<'a> {
             _other => return Ok(()),
         }
         item.finish(self.splices);
+        Ok(())
+    }
+
+    /// The object that this member is; none if it is another value.
+    fn object_in(&self, object: &ObjectEdit, name: &str) -> AskResult<Option<ObjectEdit>> {
+        let at = object.value(name).filter(|at| self.sent.get(at.start) == Some(&b'{'));
+        at.map(|at| ObjectEdit::of(self.sent, at)).transpose()
+    }
+
+    /// What is restored of a call that may have no id.
+    fn called(
+        &mut self,
+        id: Option<&str>,
+        (object, arguments): (&ObjectEdit, &str),
+    ) -> AskResult<Option<&'a Restored>> {
+        let name = object.text(self.sent, "name").unwrap_or_default();
+        let value = object.json(self.sent, arguments)?.filter(|value| *value != Json::Null);
+        let value = value.map_or_else(|| "{}".to_owned(), |value| canonical::text(&value));
+        let id = self.pending.called(id, &name, &value);
+        Ok(self.restored.iter().find(|one| one.id == id))
+    }
+
+    fn part(&mut self, part: &ObjectEdit) -> AskResult<()> {
+        if let Some(mut call) = self.object_in(part, "functionCall")? {
+            let id = call.text(self.sent, "id");
+            if let Some(one) = self.called(id.as_deref(), (&call, "args"))? {
+                call.set("name", quoted(&one.name));
+                call.set("args", one.value());
+                call.finish(self.splices);
+            }
+        }
+        let Some(mut result) = self.object_in(part, "functionResponse")? else { return Ok(()) };
+        let (id, name) = (result.text(self.sent, "id"), result.text(self.sent, "name"));
+        let id = self.pending.answered(id.as_deref(), name.as_deref());
+        if let Some(one) = self.restored.iter().find(|one| one.id == id) {
+            result.set("name", quoted(&one.name));
+            let response = Json::object([("error", Json::from(one.result.as_str()))]);
+            result.set("response", canonical::bytes(&response));
+            result.finish(self.splices);
+        }
+        Ok(())
+    }
+
+    fn spoken(&mut self, mut message: ObjectEdit) -> AskResult<()> {
+        for call in self.objects_of(message.value("tool_calls"))? {
+            let Some(mut function) = self.object_in(&call, "function")? else { continue };
+            let id = call.text(self.sent, "id");
+            if let Some(one) = self.called(id.as_deref(), (&function, "arguments"))? {
+                function.set("name", quoted(&one.name));
+                function.set("arguments", one.value());
+                function.finish(self.splices);
+            }
+        }
+        if message.text(self.sent, "role").as_deref() != Some("tool") {
+            return Ok(());
+        }
+        let named = ["tool_name", "name"].into_iter().find(|name| message.value(name).is_some());
+        let name = named.and_then(|name| message.text(self.sent, name));
+        let id = message.text(self.sent, "tool_call_id");
+        let id = self.pending.answered(id.as_deref(), name.as_deref());
+        if let Some(one) = self.restored.iter().find(|one| one.id == id) {
+            if let Some(named) = named {
+                message.set(named, quoted(&one.name));
+            }
+            message.set("content", quoted(&one.result));
+            message.finish(self.splices);
+        }
         Ok(())
     }
 

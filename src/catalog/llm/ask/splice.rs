@@ -48,14 +48,11 @@ pub fn upstream_body(sent: &[u8], dialect: Dialect, edits: &Edits) -> AskResult<
     if edits.include_usage && dialect == Dialect::Chat {
         usage(sent, &mut request, &mut splices)?;
     }
-    if edits.store_false && dialect != Dialect::Messages {
+    if edits.store_false && matches!(dialect, Dialect::Chat | Dialect::Responses) {
         request.set("store", b"false".to_vec());
     }
-    if let Some((member, most)) = edits.output_tokens {
-        let given = request.json(sent, member)?.and_then(|value| value.as_u64());
-        if given.is_none_or(|given| given > most) {
-            request.set(member, most.to_string().into_bytes());
-        }
+    if let Some(bound) = edits.output_tokens {
+        bounded(sent, dialect, &mut request, bound, &mut splices)?;
     }
     edits.strip_members.iter().for_each(|member| request.remove(member));
     strip(sent, &mut request, &edits.strip_tools, &mut splices)?;
@@ -64,6 +61,37 @@ pub fn upstream_body(sent: &[u8], dialect: Dialect, edits: &Edits) -> AskResult<
     }
     request.finish(&mut splices);
     splices.apply(sent)
+}
+
+/// Writes the bound of the answer, where the dialect has it.
+fn bounded(
+    sent: &[u8],
+    dialect: Dialect,
+    request: &mut ObjectEdit,
+    (member, most): (&'static str, u64),
+    splices: &mut Splices,
+) -> AskResult<()> {
+    let bound = |object: &mut ObjectEdit| {
+        let given = object.json(sent, member)?.and_then(|value| value.as_u64());
+        if given.is_none_or(|given| given > most) {
+            object.set(member, most.to_string().into_bytes());
+        }
+        Ok(())
+    };
+    let holder = match dialect {
+        Dialect::Chat | Dialect::Responses | Dialect::Messages => return bound(request),
+        Dialect::Gemini => "generationConfig",
+        Dialect::Ollama => "options",
+    };
+    match (request.json(sent, holder)?, request.value(holder)) {
+        (Some(Json::Object(_)), Some(at)) => {
+            let mut object = ObjectEdit::of(sent, at)?;
+            bound(&mut object)?;
+            object.finish(splices);
+        }
+        _none => request.set(holder, format!("{{\"{member}\":{most}}}").into_bytes()),
+    }
+    Ok(())
 }
 
 /// The place of the request: it was read, so nothing but space stands around it.
@@ -133,7 +161,9 @@ fn strip(
             }
             let item = items.get(index).cloned().ok_or(AskError::Sent)?;
             let namespace = ObjectEdit::of(sent, item)?;
-            let inner = namespace.value("tools").ok_or(AskError::Sent)?;
+            let inner = namespace.value("tools");
+            let inner = inner.or_else(|| namespace.value("functionDeclarations"));
+            let inner = inner.ok_or(AskError::Sent)?;
             let inner = Cursor::items(sent, &inner)?;
             if inners.len() >= inner.len() {
                 whole.insert(index);
@@ -145,8 +175,9 @@ fn strip(
     if whole.is_empty() {
         return Ok(());
     }
-    let list = StrippedList { list: "tools", choice: "tool_choice" };
-    list.strip(sent, request, &whole, splices)
+    let is_config = request.value("tool_choice").is_none() && request.value("toolConfig").is_some();
+    let choice = if is_config { "toolConfig" } else { "tool_choice" };
+    StrippedList { list: "tools", choice }.strip(sent, request, &whole, splices)
 }
 
 /// A list of offered tools, and the member that chooses among them.

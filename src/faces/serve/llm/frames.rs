@@ -3,7 +3,9 @@
 
 use hyper::body::Bytes;
 
+use crate::catalog::llm::framing::StreamFraming;
 use crate::domain::dialect::Dialect;
+use crate::domain::json::Json;
 use crate::ledger::permit::Receipt;
 use crate::serve::problem::llm::{BegunResponse, llm_ping};
 use crate::serve::problem::{Problem, receipt_line};
@@ -16,19 +18,33 @@ const COMMENT: &[u8] = b":\n\n";
 
 /// What is sent after so many seconds without a part of the answer.
 pub(super) const fn beat(dialect: Dialect, seconds: u32) -> Bytes {
-    let frame = if seconds.is_multiple_of(PING_AFTER) { llm_ping(dialect) } else { COMMENT };
+    let frame = match (seconds.is_multiple_of(PING_AFTER), dialect) {
+        (true, dialect) | (false, dialect @ (Dialect::Gemini | Dialect::Ollama)) => {
+            llm_ping(dialect)
+        }
+        (false, Dialect::Chat | Dialect::Responses | Dialect::Messages) => COMMENT,
+    };
     Bytes::from_static(frame)
+}
+
+/// Whether a stream may have comments. WHY not of Google: a library of it takes one for the beginning
+/// of an error. Lines and lists have none.
+fn has_comments(dialect: Dialect) -> bool {
+    dialect != Dialect::Gemini && StreamFraming::of(dialect, &Json::Null) == StreamFraming::Events
 }
 
 /// The comment with the receipt of the entry that allows the call, for a client whose headers were
 /// sent before.
-pub(super) fn authorized(receipt: &str) -> Bytes {
-    format!(": wicketgate-authorized {receipt}\n\n").into()
+pub(super) fn authorized(dialect: Dialect, receipt: &str) -> Bytes {
+    let comment = has_comments(dialect).then(|| format!(": wicketgate-authorized {receipt}\n\n"));
+    comment.unwrap_or_default().into()
 }
 
 /// The comment with the receipt of the entry that records the outcome, and the end of the answer.
-pub(super) fn last(receipt: &Receipt, end: &[u8]) -> Bytes {
-    let mut bytes = format!(": wicketgate-receipt {}\n\n", receipt_line(receipt)).into_bytes();
+pub(super) fn last(dialect: Dialect, receipt: &Receipt, end: &[u8]) -> Bytes {
+    let comment = || format!(": wicketgate-receipt {}\n\n", receipt_line(receipt));
+    let comment = has_comments(dialect).then(comment);
+    let mut bytes = comment.unwrap_or_default().into_bytes();
     bytes.extend_from_slice(end);
     bytes.into()
 }
@@ -65,6 +81,10 @@ mod tests {
         let pings = |dialect| (1..=20).filter(|s| beat(dialect, *s) != COMMENT).count();
         assert_eq!(pings(Dialect::Messages), 2);
         assert_eq!(pings(Dialect::Chat) + pings(Dialect::Responses), 0);
+        // Space, which is no frame in any of their forms.
+        for dialect in [Dialect::Gemini, Dialect::Ollama] {
+            assert!((1..=20).all(|s| beat(dialect, s).trim_ascii().is_empty()));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Models for agents below `/v1`, in the dialects of OpenAI and Anthropic: an agent changes its base
-//! URL and its key, and nothing else.
+//! Models for agents below `/v1`, in the dialects of OpenAI and Anthropic, below `/v1beta` in that of
+//! Google, and below `/api` in that of Ollama: an agent changes its base URL and its key, and nothing
+//! else.
 //!
 //! A face like the others: it finds the caller and the run, hands the body to the road as it came,
 //! and sends what the road gives. `route` has the paths, `credential` the key of each SDK, `models`
@@ -20,10 +21,12 @@ use super::handover::AnswerSlot;
 use super::problem::Problem;
 use super::problem::exchange::Broken;
 use super::{Access, Faces, edge};
+use crate::catalog::llm::ask::AskPlace;
+use crate::catalog::llm::framing::{StreamFraming, streams};
 use crate::domain::code::Code;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::id::CallId;
-use crate::domain::json::{Json, Limits};
+use crate::domain::json::Limits;
 use crate::domain::sent::SentJson;
 use crate::domain::tier::Face;
 use crate::domain::token::{self, Family};
@@ -31,7 +34,7 @@ use crate::enforce::{AskUnderway, ModelRequest, Opening, Run, Thread};
 use crate::identity::Peer;
 use places::ModelPlaces;
 use reply::LlmResponse;
-use route::{ANTHROPIC, BETA, ModelPath, Purpose, ROUTES, is_beta};
+use route::{ANTHROPIC, BETA, EVENTS, LIST, LlmRoute, ModelPath, Purpose, ROUTES, is_beta};
 use stream::{AnswerForm, Asking};
 
 mod credential;
@@ -149,9 +152,8 @@ impl LlmShared {
             return Err(refuse(breach.into()));
         }
         let query = request.uri().query().unwrap_or_default();
-        if !is_known_query(query, route.purpose) {
-            let message =
-                "of queries, only `beta=true` is known here; a credential is sent in a header";
+        if !is_known_query(query, route) {
+            let message = "the query is not known here; a credential is sent in a header";
             return Err(refuse(Broken::Message.because(message).detail("http.query").into()));
         }
         let (parts, body) = request.into_parts();
@@ -161,7 +163,9 @@ impl LlmShared {
                 let beta = is_beta(query, dialect);
                 let caller = self.caller(peer, &parts.headers, path.run())?;
                 let place = self.places.request().map_err(refuse)?;
-                let read = self.read(&parts.headers, body).await.map_err(refuse)?;
+                let at = route.streams.map(|streams| ask_place(model, operation, streams, query));
+                let at = at.transpose().map_err(refuse)?;
+                let read = self.read(&parts.headers, body, at).await.map_err(refuse)?;
                 let asked = Asked { dialect, operation, beta, headers: parts.headers, read };
                 let mut response = self.asked(caller, asked, known).await?;
                 AnswerSlot::new(place).keep(&mut response);
@@ -232,11 +236,17 @@ impl LlmShared {
     }
 
     /// The body.
-    async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<ReadBody, Problem> {
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+        at: Option<AskPlace>,
+    ) -> Result<ReadBody, Problem> {
         let length = guard::length(headers).unwrap_or(BODY.bytes_max).min(BODY.bytes_max);
         let mut memory = self.places.body(length)?;
         let bytes = guard::body_within(headers, body, BODY.bytes_max).await?;
         places::shrink(&mut memory, bytes.len());
+        let bytes = at.map_or(bytes.clone(), |at| at.arguments(&bytes).into());
         let sent = if bytes.len() > APART_BYTES {
             let lost = |_| Problem::of(Code::Overloaded, "requests");
             tokio::task::spawn_blocking(move || sent(&bytes)).await.map_err(lost)?
@@ -256,7 +266,9 @@ impl LlmShared {
         let refuse = |problem: Problem| self.api.refuse(problem);
         let Asked { dialect, operation, beta, headers, read } = asked;
         let key = call_id(&headers).map_err(refuse)?;
-        let place = match streams(&read.sent) && operation == Operation::Generate {
+        let args = read.sent.value();
+        let framing = StreamFraming::of(dialect, args);
+        let place = match streams(dialect, args) && operation == Operation::Generate {
             true => Some(self.places.stream().map_err(refuse)?),
             false => None,
         };
@@ -277,7 +289,7 @@ impl LlmShared {
             problem
         })?;
         known.call = ask.call().to_string();
-        stream::answered(asking(ask, read.memory), AnswerForm { dialect, place }).await
+        stream::answered(asking(ask, read.memory), AnswerForm { dialect, framing, place }).await
     }
 }
 
@@ -324,20 +336,34 @@ fn sent(body: &[u8]) -> Result<SentJson, Problem> {
     })
 }
 
-/// Whether the client asks for a stream.
-fn streams(sent: &SentJson) -> bool {
-    sent.value().get("stream").and_then(Json::as_bool) == Some(true)
+/// What the path and the query of a request to Gemini say.
+fn ask_place(
+    segment: &str,
+    operation: Operation,
+    streams: bool,
+    query: &str,
+) -> Result<AskPlace, Problem> {
+    let model = models::unescaped(segment).ok_or_else(edge::nowhere)?;
+    let stream = (operation == Operation::Generate).then_some(streams);
+    // Google answers with a list unless it is asked for events.
+    let is_list = streams && !query.split('&').any(|part| part == EVENTS);
+    Ok(AskPlace { model, stream, is_list })
 }
 
-/// Clients of Anthropic mark what is a preview, and say how long a list they take; lists are whole
-/// here.
-fn is_known_query(query: &str, purpose: Purpose) -> bool {
-    let lists = purpose == Purpose::Models;
+/// Clients of Anthropic mark what is a preview, and say how long a list they take, as those of Google do;
+/// lists are whole here. Clients of Google say how a stream is framed.
+fn is_known_query(query: &str, route: &LlmRoute) -> bool {
+    let lists = route.purpose == Purpose::Models;
     let is_limit = |part: &str| {
-        let digits = part.strip_prefix("limit=").unwrap_or_default();
+        let names = ["limit=", "pageSize="].into_iter();
+        let digits = names.filter_map(|name| part.strip_prefix(name)).next().unwrap_or_default();
         (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    query.is_empty() || query.split('&').all(|part| part == BETA || lists && is_limit(part))
+    let is_form = |part: &str| match route.streams {
+        Some(streams) => part == LIST || streams && part == EVENTS,
+        None => part == BETA,
+    };
+    query.is_empty() || query.split('&').all(|part| is_form(part) || lists && is_limit(part))
 }
 
 /// The id that the client gives its call, if it gives one.
@@ -446,27 +472,38 @@ mod tests {
 
     #[test]
     fn a_query_carries_a_mark_of_a_preview_or_the_length_of_a_list_and_no_key() {
-        let asks = Purpose::Ask(Dialect::Messages, Operation::Generate);
-        for (query, purpose) in [
+        let route = |path: &str| ModelPath::of(path).unwrap().route().unwrap().0;
+        let (asks, models) = (route("/v1/messages"), route("/v1/models"));
+        let streams = route("/v1beta/models/m:streamGenerateContent");
+        let whole = route("/v1beta/models/m:generateContent");
+        for (query, route) in [
             ("", asks),
             ("beta=true", asks),
-            ("limit=20", Purpose::Models),
-            ("limit=1000&beta=true", Purpose::Models),
+            ("limit=20", models),
+            ("pageSize=50", models),
+            ("limit=1000&beta=true", models),
+            ("alt=sse", streams),
+            ("alt=json", streams),
+            ("alt=json", whole),
         ] {
-            assert!(is_known_query(query, purpose), "{query}");
+            assert!(is_known_query(query, route), "{query}");
+        }
+        for query in ["alt=sse", "key=a", "$alt=json", "alt=proto", "alt=json&key=a", "beta=true"] {
+            assert!(!is_known_query(query, whole), "{query}");
         }
         for query in ["key=secret", "beta=false", "beta=true&key=a", "limit=20", "&", "api_key="] {
             assert!(!is_known_query(query, asks), "{query}");
         }
         for query in ["limit=", "limit=12345", "limit=-1", "after_id=a"] {
-            assert!(!is_known_query(query, Purpose::Models), "{query}");
+            assert!(!is_known_query(query, models), "{query}");
         }
     }
 
     #[test]
     fn a_body_says_whether_it_asks_for_a_stream_and_is_strict_json() {
         let read = |body: &str| {
-            sent(body.as_bytes()).map(|sent| streams(&sent)).map_err(|problem| problem.detail)
+            let sent = sent(body.as_bytes());
+            sent.map(|sent| streams(Dialect::Chat, sent.value())).map_err(|problem| problem.detail)
         };
         assert_eq!(read(r#"{"stream":true}"#), Ok(true));
         for body in
@@ -521,6 +558,9 @@ mod tests {
             ),
             ("POST /v1/messages/batches", "404", &["{\"error\":{", "\"type\":\"not_found_error\""]),
             ("POST /v1/../admin", "404", &["route.unknown"]),
+            ("POST /v1beta/models/m:embedContent", "404", &["\"status\":\"NOT_FOUND\""]),
+            ("POST /v1beta/models/m:generateContent?key=secret", "400", &["http.query"]),
+            ("POST /api/pull", "404", &["{\"error\":\""]),
             ("GET /v1/chat/completions", "405", &["allow: POST\r\n"]),
             ("POST /r/a/v1/models", "405", &["allow: GET\r\n"]),
             ("POST /v1/responses?key=a", "400", &["http.query"]),

@@ -15,6 +15,7 @@ pub(super) fn list(models: &[OfferedModel], dialect: Dialect) -> Value {
     let data: Vec<Value> = offered.iter().map(|model| shown(model, dialect)).collect();
     match dialect {
         Dialect::Chat | Dialect::Responses => json!({"object": "list", "data": data}),
+        Dialect::Gemini | Dialect::Ollama => json!({"models": data}),
         Dialect::Messages => json!({
             "data": data,
             "has_more": false,
@@ -36,9 +37,8 @@ pub(super) fn one(models: &[OfferedModel], segment: &str, dialect: Dialect) -> O
 /// OpenAI's clients list what either of their dialects takes.
 fn is_for(model: &OfferedModel, dialect: Dialect) -> bool {
     model.dialects.iter().any(|offered| match (offered, dialect) {
-        (Dialect::Messages, Dialect::Messages) => true,
-        (Dialect::Messages, Dialect::Chat | Dialect::Responses) => false,
-        (Dialect::Chat | Dialect::Responses, asked) => asked != Dialect::Messages,
+        (Dialect::Chat | Dialect::Responses, Dialect::Chat | Dialect::Responses) => true,
+        (offered, asked) => *offered == asked,
     })
 }
 
@@ -48,6 +48,15 @@ fn shown(model: &OfferedModel, dialect: Dialect) -> Value {
         Dialect::Chat | Dialect::Responses => {
             json!({"id": id, "object": "model", "created": 0, "owned_by": "wicketgate"})
         }
+        Dialect::Gemini => json!({
+            "name": format!("models/{id}"), "baseModelId": id, "version": "", "displayName": id,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }),
+        Dialect::Ollama => json!({
+            "name": id, "model": id, "modified_at": UNDATED, "size": 0, "digest": "",
+            "details": {"format": "", "family": "", "families": null, "parameter_size": "",
+                "quantization_level": ""},
+        }),
         Dialect::Messages => {
             json!({"type": "model", "id": id, "display_name": id, "created_at": UNDATED})
         }
@@ -55,7 +64,7 @@ fn shown(model: &OfferedModel, dialect: Dialect) -> Value {
 }
 
 /// A text whose `%` escapes are resolved; `None` if they are none.
-fn unescaped(text: &str) -> Option<String> {
+pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {

@@ -7,9 +7,10 @@ use serde_json::Value;
 use tonic::body::Body;
 
 use super::stream::StreamHead;
+use crate::catalog::llm::framing::StreamFraming;
 use crate::domain::dialect::Dialect;
 use crate::enforce::Released;
-use crate::mcp::http::{EVENTS, JSON};
+use crate::mcp::http::JSON;
 use crate::serve::problem::{Problem, RECEIPT, receipt_line};
 
 /// What the face answers with.
@@ -33,10 +34,10 @@ pub(super) fn json(value: &Value) -> LlmResponse {
 }
 
 /// A stream of events.
-pub(super) fn events(body: Body) -> LlmResponse {
+pub(super) fn events(framing: StreamFraming, body: Body) -> LlmResponse {
     let mut response = http::Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, EVENTS);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(framing.media_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     // WHY: a proxy that buffers events would keep them from the client.
     let buffering = HeaderName::from_static("x-accel-buffering");
@@ -60,8 +61,8 @@ fn with(response: &mut LlmResponse, headers: &HeaderMap) {
 }
 
 /// An answer that comes, with the provider's status and headers.
-pub(super) fn begun(head: &StreamHead, body: Body) -> LlmResponse {
-    let mut response = events(body);
+pub(super) fn begun(head: &StreamHead, framing: StreamFraming, body: Body) -> LlmResponse {
+    let mut response = events(framing, body);
     *response.status_mut() = head.status;
     with(&mut response, &head.headers);
     stamped(response, &head.receipt)

@@ -6,8 +6,11 @@ use crate::domain::dialect::{Dialect, Operation};
 use crate::serve::Access;
 use crate::serve::guard::is_run_name;
 
-/// Where the routes begin, after the name of a run if there is one.
-const ROOT: &str = "/v1";
+/// Where the routes begin, after the name of a run if there is one: for the dialects of OpenAI and
+/// Anthropic, for that of Google, and for that of Ollama.
+const ROOTS: [&str; 3] = ["/v1", GOOGLE, OLLAMA];
+const GOOGLE: &str = "/v1beta";
+const OLLAMA: &str = "/api";
 /// What stands before the name of a run.
 const RUNS: &str = "/r/";
 /// Where the models are.
@@ -15,6 +18,10 @@ const MODELS: &str = "/v1/models";
 
 /// The only query that goes on to a provider, and only in the dialect that has it.
 pub(super) const BETA: &str = "beta=true";
+
+/// How clients of Google ask for a stream of events, and for one list.
+pub(super) const EVENTS: &str = "alt=sse";
+pub(super) const LIST: &str = "alt=json";
 
 /// The header by which clients of Anthropic are known: they ask for models at the path of the others.
 pub(super) const ANTHROPIC: &str = "anthropic-version";
@@ -37,32 +44,61 @@ pub(super) struct LlmRoute {
     pub path: &'static str,
     pub access: Access,
     pub purpose: Purpose,
+    /// Whether the path says that the answer is a stream; then it names the model, too.
+    pub streams: Option<bool>,
 }
 
 const fn asks(path: &'static str, dialect: Dialect, operation: Operation) -> LlmRoute {
     let purpose = Purpose::Ask(dialect, operation);
-    LlmRoute { method: "POST", path, access: Access::Enforced, purpose }
+    LlmRoute { method: "POST", path, access: Access::Enforced, purpose, streams: None }
+}
+
+/// A route of Google, whose path names the model and the form of the answer.
+const fn asks_at(path: &'static str, operation: Operation, streams: bool) -> LlmRoute {
+    LlmRoute { streams: Some(streams), ..asks(path, Dialect::Gemini, operation) }
 }
 
 const fn shows(path: &'static str, purpose: Purpose) -> LlmRoute {
-    LlmRoute { method: "GET", path, access: Access::Identified, purpose }
+    LlmRoute { method: "GET", path, access: Access::Identified, purpose, streams: None }
 }
 
-pub(super) const ROUTES: [LlmRoute; 6] = [
+pub(super) const ROUTES: [LlmRoute; 13] = [
     asks("/v1/chat/completions", Dialect::Chat, Operation::Generate),
     asks("/v1/responses", Dialect::Responses, Operation::Generate),
     asks("/v1/messages", Dialect::Messages, Operation::Generate),
     asks("/v1/messages/count_tokens", Dialect::Messages, Operation::CountTokens),
     shows(MODELS, Purpose::Models),
     shows("/v1/models/{id}", Purpose::Model),
+    asks_at("/v1beta/models/{model}:generateContent", Operation::Generate, false),
+    asks_at("/v1beta/models/{model}:streamGenerateContent", Operation::Generate, true),
+    asks_at("/v1beta/models/{model}:countTokens", Operation::CountTokens, false),
+    shows("/v1beta/models", Purpose::Models),
+    shows("/v1beta/models/{id}", Purpose::Model),
+    asks("/api/chat", Dialect::Ollama, Operation::Generate),
+    shows("/api/tags", Purpose::Models),
 ];
+
+impl LlmRoute {
+    /// The model that this path names; empty if the route has no place for one. None: it is the path
+    /// of another route.
+    fn model<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let Some((before, behind)) = self.path.split_once('{') else {
+            return (self.path == path).then_some("");
+        };
+        let after = behind.split_once('}').map_or("", |(_, after)| after);
+        let model = path.strip_prefix(before)?.strip_suffix(after)?;
+        // Ids of OpenAI's clients may have several segments; a colon of Google's begins an action.
+        let is_other = before.starts_with(GOOGLE) && model.contains(['/', ':']);
+        Some(model).filter(|model| !model.is_empty() && !is_other)
+    }
+}
 
 /// A path of the face. Nothing of it is decoded or resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ModelPath<'a> {
     /// The name of the run, if the path has one.
     run: Option<&'a str>,
-    /// The rest, which begins with `/v1`.
+    /// The rest, which begins with one of [`ROOTS`].
     rest: &'a str,
 }
 
@@ -87,11 +123,7 @@ impl<'a> ModelPath<'a> {
         if self.run.is_some_and(|name| !is_run_name(name)) {
             return None;
         }
-        let model = self.rest.strip_prefix(MODELS).and_then(|id| id.strip_prefix('/'));
-        ROUTES.iter().find_map(|route| match route.purpose {
-            Purpose::Model => model.filter(|id| !id.is_empty()).map(|id| (route, id)),
-            Purpose::Ask(..) | Purpose::Models => (route.path == self.rest).then_some((route, "")),
-        })
+        ROUTES.iter().find_map(|route| Some((route, route.model(self.rest)?)))
     }
 
     /// The dialect of the client: that of its path, or the one that its headers show.
@@ -102,6 +134,8 @@ impl<'a> ModelPath<'a> {
         }
         let begins = |path: &str| self.rest.starts_with(path);
         match () {
+            () if begins(GOOGLE) => Dialect::Gemini,
+            () if begins(OLLAMA) => Dialect::Ollama,
             () if begins("/v1/messages") || headers.contains_key(ANTHROPIC) => Dialect::Messages,
             () if begins("/v1/responses") => Dialect::Responses,
             () => Dialect::Chat,
@@ -115,7 +149,10 @@ pub(super) fn is_beta(query: &str, dialect: Dialect) -> bool {
 }
 
 fn is_below(path: &str) -> bool {
-    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let below = |root: &str| {
+        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ROOTS.into_iter().any(below)
 }
 
 #[cfg(test)]
@@ -129,7 +166,9 @@ mod tests {
     #[test]
     fn each_route_stands_at_its_path_with_and_without_the_name_of_a_run() {
         for route in &ROUTES {
-            let path = route.path.replace("{id}", "a/model-1:0");
+            let google =
+                route.path.replace("{model}", "a-1.5").replace("beta/models/{id}", "beta/models/a");
+            let path = google.replace("{id}", "a/model-1:0");
             for (path, run) in [(path.clone(), None), (format!("/r/a.b{path}"), Some("a.b"))] {
                 assert_eq!(purpose(&path), Some(route.purpose), "{path}");
                 assert_eq!(ModelPath::of(&path).unwrap().run(), run);
@@ -162,13 +201,39 @@ mod tests {
             "/r//v1/messages",
             "/r/../v1/messages",
             "/r/a%2fb/v1/messages",
+            "/v1beta",
+            "/v1beta/models/",
+            "/v1beta/models/:generateContent",
+            "/v1beta/models/a:embedContent",
+            "/v1beta/models/a:batchGenerateContent",
+            "/v1beta/models/a/b:generateContent",
+            "/v1beta/models/a:generateContent:countTokens",
+            "/v1beta/tunedModels/a:generateContent",
+            "/v1beta/cachedContents",
+            "/v1beta/files",
+            "/v1beta/../v1/messages",
+            "/api",
+            "/api/generate",
+            "/api/show",
+            "/api/pull",
+            "/api/chat/",
+            "/r/a/api/delete",
         ] {
             assert!(ModelPath::of(path).is_some(), "{path}");
             assert_eq!(purpose(path), None, "{path}");
         }
-        for path in
-            ["/", "/v10", "/v2/messages", "/r", "/r/a", "/r/a/mcp", "/mcp/r/a/v1", "/gate/v1"]
-        {
+        for path in [
+            "/",
+            "/v10",
+            "/v1alpha/models",
+            "/apis",
+            "/v2/messages",
+            "/r",
+            "/r/a",
+            "/r/a/mcp",
+            "/mcp/r/a/v1",
+            "/gate/v1",
+        ] {
             assert_eq!(ModelPath::of(path), None, "{path}");
         }
     }
@@ -201,6 +266,10 @@ mod tests {
             ("/v1/models", &anthropic, Dialect::Messages),
             ("/v1/files", &anthropic, Dialect::Messages),
             ("/v1/files", &plain, Dialect::Chat),
+            ("/v1beta/models/a:generateContent", &plain, Dialect::Gemini),
+            ("/v1beta/files", &anthropic, Dialect::Gemini),
+            ("/r/a/api/tags", &plain, Dialect::Ollama),
+            ("/api/pull", &plain, Dialect::Ollama),
         ] {
             assert_eq!(ModelPath::of(path).unwrap().dialect(headers), dialect, "{path}");
         }

@@ -16,10 +16,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::body::Body;
 
 use super::{frames, reply};
+use crate::catalog::llm::framing::StreamFraming;
 use crate::domain::code::Code;
 use crate::domain::dialect::Dialect;
 use crate::enforce::{FlowPart, Flowing, ModelReply, Released};
 use crate::ledger::flow::FlowHead;
+use crate::ledger::permit::Receipt;
 use crate::serve::problem::llm::BegunResponse;
 use crate::serve::problem::{Problem, receipt_line};
 use reply::LlmResponse;
@@ -57,8 +59,8 @@ pub(super) struct StreamHead {
 pub(super) enum StreamPart {
     /// Bytes of it.
     Bytes(Bytes),
-    /// Its end.
-    End(Bytes),
+    /// Its end, and the receipt of the outcome.
+    End(Bytes, Option<Receipt>),
     /// It has none.
     Broken(Box<Problem>),
 }
@@ -66,6 +68,7 @@ pub(super) enum StreamPart {
 /// What the answer of one request needs besides the road.
 pub(super) struct AnswerForm {
     pub dialect: Dialect,
+    pub framing: StreamFraming,
     /// Its place among the streams, if the client asks for one.
     pub place: Option<OwnedSemaphorePermit>,
 }
@@ -110,7 +113,7 @@ fn parts(flowing: Flowing) -> StreamParts {
             FlowPart::Piece(piece) => (StreamPart::Bytes(piece.into_bytes()), Some(flowing)),
             FlowPart::Last(last) => {
                 let receipt = last.receipt().clone();
-                (StreamPart::End(frames::last(&receipt, &last.into_bytes())), None)
+                (StreamPart::End(last.into_bytes(), Some(receipt)), None)
             }
             FlowPart::Broken(fault) => (StreamPart::Broken(Box::new(Problem::from(*fault))), None),
         })
@@ -120,12 +123,13 @@ fn parts(flowing: Flowing) -> StreamParts {
 /// Answers one request: with the status that the road gives, or, for a client that asks for a
 /// stream, with 200 and signs of life if that takes too long.
 pub(super) async fn answered(mut asking: Asking, form: AnswerForm) -> Result<LlmResponse, Problem> {
+    let framing = form.framing;
     let reply = if form.place.is_some() {
         match tokio::time::timeout(FIRST_BYTE_WAIT, &mut asking).await {
             Ok(reply) => reply?,
             Err(_elapsed) => {
                 let body = AnswerStream::of(NextPart::Asking(asking), form);
-                return Ok(reply::events(body.into_body()));
+                return Ok(reply::events(framing, body.into_body()));
             }
         }
     } else {
@@ -135,7 +139,7 @@ pub(super) async fn answered(mut asking: Asking, form: AnswerForm) -> Result<Llm
         StreamReply::Whole(released, headers) => reply::whole(*released, &headers),
         StreamReply::Begun(head, parts) => {
             let body = AnswerStream::of(NextPart::Coming(parts), form);
-            reply::begun(&head, body.into_body())
+            reply::begun(&head, framing, body.into_body())
         }
     })
 }
@@ -167,11 +171,13 @@ struct AnswerStream {
     response: Option<String>,
     /// The newest events.
     newest: Bytes,
+    /// Whether anything of the answer was sent.
+    has_begun: bool,
 }
 
 impl AnswerStream {
     const fn of(next: NextPart, form: AnswerForm) -> Self {
-        Self { next, form, beats: 0, response: None, newest: Bytes::new() }
+        Self { next, form, beats: 0, response: None, newest: Bytes::new(), has_begun: false }
     }
 
     fn into_body(self) -> Body {
@@ -213,7 +219,8 @@ impl AnswerStream {
             Arrival::Reply(Ok(StreamReply::Begun(head, parts))) => {
                 self.beats = 0;
                 self.next = NextPart::Coming(parts);
-                Some(frames::authorized(&head.receipt))
+                let receipt = frames::authorized(self.form.dialect, &head.receipt);
+                Some(receipt).filter(|receipt| !receipt.is_empty())
             }
             Arrival::Reply(Ok(StreamReply::Whole(..))) => {
                 let message = "the recorded answer is no stream";
@@ -225,9 +232,10 @@ impl AnswerStream {
                 self.remember(&bytes);
                 Some(bytes).filter(|bytes| !bytes.is_empty())
             }
-            Arrival::Part(Some(StreamPart::End(bytes))) => {
+            Arrival::Part(Some(StreamPart::End(end, receipt))) => {
                 self.next = NextPart::Over;
-                Some(bytes)
+                let with = |receipt| frames::last(self.form.dialect, &receipt, &end);
+                Some(receipt.map_or_else(|| end.clone(), with))
             }
             Arrival::Part(Some(StreamPart::Broken(problem))) => self.broken(&problem),
             Arrival::Part(None) => self.broken(&Problem::of(Code::CallUnknown, "unrecorded")),
@@ -239,13 +247,15 @@ impl AnswerStream {
     fn broken(&mut self, problem: &Problem) -> Option<Bytes> {
         self.next = NextPart::Over;
         let next_number = frames::next_number(&self.newest);
-        let begun = BegunResponse { id: self.response.take(), next_number };
+        let list = (self.form.framing == StreamFraming::List).then_some(self.has_begun);
+        let begun = BegunResponse { id: self.response.take(), next_number, list };
         Some(frames::broken(problem, self.form.dialect, &begun))
     }
 
     /// Remembers the id of a response and its newest event: its clients know the answer by the one,
     /// and count the others to the end.
     fn remember(&mut self, bytes: &Bytes) {
+        self.has_begun |= !bytes.is_empty();
         if self.form.dialect != Dialect::Responses || bytes.is_empty() {
             return;
         }
@@ -269,7 +279,8 @@ mod tests {
 
     fn form(dialect: Dialect, streams: bool) -> AnswerForm {
         let place = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        AnswerForm { dialect, place: streams.then(place) }
+        let framing = StreamFraming::Events;
+        AnswerForm { dialect, framing, place: streams.then(place) }
     }
 
     fn head(status: u16) -> StreamHead {
@@ -298,7 +309,7 @@ mod tests {
     }
 
     fn end(text: &'static str) -> StreamPart {
-        StreamPart::End(Bytes::from_static(text.as_bytes()))
+        StreamPart::End(Bytes::from_static(text.as_bytes()), None)
     }
 
     fn denied() -> Problem {
@@ -348,7 +359,12 @@ mod tests {
             let late = late.ok().unwrap();
             assert_eq!(late.status(), 200);
             let (text, _) = taken(late).await;
-            assert!(text.starts_with(":\n\n") && text.contains("denied by a test"), "{text}");
+            let beat = match dialect {
+                Dialect::Gemini => "\n",
+                Dialect::Ollama => " ",
+                Dialect::Chat | Dialect::Responses | Dialect::Messages => ":\n\n",
+            };
+            assert!(text.starts_with(beat) && text.contains("denied by a test"), "{text}");
             assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{text}");
             // Who asked for one text waits for its status, however long.
             let whole = answered(asking(100, Err(denied())), form(*dialect, false)).await;

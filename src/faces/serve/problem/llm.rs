@@ -82,6 +82,18 @@ impl ErrorKind {
         }
     }
 
+    /// The `status` of an error of Google.
+    const fn google(self) -> &'static str {
+        match self {
+            Self::Invalid | Self::TooLarge => "INVALID_ARGUMENT",
+            Self::Authentication => "UNAUTHENTICATED",
+            Self::Permission => "PERMISSION_DENIED",
+            Self::NotFound => "NOT_FOUND",
+            Self::RateLimit => "RESOURCE_EXHAUSTED",
+            Self::Server => "UNAVAILABLE",
+        }
+    }
+
     /// The `code` of a response that failed. Clients stop at the first, and ask again at the second.
     const fn of_response(self) -> &'static str {
         match self {
@@ -102,6 +114,8 @@ pub(in crate::serve) struct BegunResponse {
     pub id: Option<String>,
     /// The number of the next event.
     pub next_number: u64,
+    /// Whether the answer is one JSON list, and whether it has an item.
+    pub list: Option<bool>,
 }
 
 impl Problem {
@@ -221,6 +235,13 @@ impl Problem {
         let body = self.llm_body(dialect);
         match dialect {
             Dialect::Chat => format!("data: {body}\n\n").into_bytes(),
+            Dialect::Gemini => match begun.list {
+                None => format!("data: {body}\n\n"),
+                Some(false) => format!("[{body}\n]\n"),
+                Some(true) => format!(",\r\n{body}\n]\n"),
+            }
+            .into_bytes(),
+            Dialect::Ollama => format!("{body}\n").into_bytes(),
             Dialect::Messages => sse::event("error", None, body.to_string().as_bytes()),
             Dialect::Responses => {
                 let failed = self.llm_failed_response(begun);
@@ -241,6 +262,13 @@ impl Problem {
                 "code": self.code.as_str(),
                 "wicketgate": problem,
             }}),
+            Dialect::Gemini => json!({"error": {
+                "code": status.as_u16(),
+                "message": message,
+                "status": kind.google(),
+                "wicketgate": problem,
+            }}),
+            Dialect::Ollama => json!({"error": message, "wicketgate": problem}),
             Dialect::Messages => {
                 let error =
                     json!({"type": kind.anthropic(), "message": message, "wicketgate": problem});
@@ -282,6 +310,10 @@ pub const fn llm_ping(dialect: Dialect) -> &'static [u8] {
     match dialect {
         Dialect::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
         Dialect::Chat | Dialect::Responses => b":\n\n",
+        // WHY no comment: a library of Google takes one for the beginning of an error.
+        Dialect::Gemini => b"\n",
+        // WHY no line: clients read each as JSON, and take space before it.
+        Dialect::Ollama => b" ",
     }
 }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 
 use super::{Model, PreparedResource, UpstreamRequest};
-use crate::catalog::llm::ask::{self, Ask, AskError, AskReading, AskRules, DefinitionMatch, Edits};
+use crate::catalog::llm::ask::{
+    self, Ask, AskError, AskReading, AskRules, DefinitionMatch, Edits, PATH_MEMBERS,
+};
+use crate::catalog::llm::framing::StreamFraming;
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
 use crate::domain::decision::LayerReason;
@@ -25,6 +28,8 @@ pub(super) struct PreparedAsk {
     pub operation: Operation,
     /// Whether the answer comes in pieces.
     pub stream: bool,
+    /// How these leave.
+    pub framing: StreamFraming,
     /// The agent asked for the usage of a stream itself.
     pub wants_usage: bool,
     /// Tools that the provider may run, as they were offered.
@@ -99,6 +104,7 @@ impl Model {
             dialect,
             operation,
             stream: asked.stream && operation == Operation::Generate,
+            framing: StreamFraming::of(dialect, call.args()),
             wants_usage: asked.wants_usage,
             hosted: asked.hosted(),
             output_tokens,
@@ -126,9 +132,16 @@ impl Model {
                 (None, Dialect::Chat) => place.output_tokens_field,
                 (None, Dialect::Responses) => "max_output_tokens",
                 (None, Dialect::Messages) => "max_tokens",
+                (None, Dialect::Gemini) => "maxOutputTokens",
+                (None, Dialect::Ollama) => "num_predict",
             };
+            // The path of a request to Gemini names its model, and its body does not.
+            let is_placed = asked.dialect == Dialect::Gemini;
+            let mut strip_members = asked.edits.strip_members.clone();
+            strip_members.extend(PATH_MEMBERS.into_iter().filter(|_| is_placed));
             let edits = Edits {
-                model: (*model != asked.model).then(|| model.clone()),
+                model: (*model != asked.model && !is_placed).then(|| model.clone()),
+                strip_members,
                 include_usage: generates
                     && asked.stream
                     && asked.dialect == Dialect::Chat

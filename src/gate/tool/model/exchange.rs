@@ -17,11 +17,11 @@ use super::hold_back::{HoldBack, HoldsCredential};
 use super::masking::EventMask;
 use super::pump::{Pump, leave};
 use super::upstream::traced;
-use super::{Model, ModelUpstream, UpstreamOutcome, passing};
+use super::{Model, ModelUpstream, UpstreamOutcome, UpstreamRequest, passing};
 use crate::catalog::llm::answer::{
-    self, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, Frame, TokenUsage,
+    self, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, TokenUsage,
 };
-use crate::catalog::llm::sse;
+use crate::catalog::llm::framing::{FrameReader, FrameWriter};
 use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
 use crate::domain::dialect::{Dialect, Operation};
@@ -71,7 +71,7 @@ impl Exchange<'_> {
             let span = place.span(&request.model);
             // Until the provider reports its usage, the maximum counts as used.
             self.uses(self.guess(place));
-            let opening = self.open(place, &request.body, (&mut flow, is_last));
+            let opening = self.open(place, request, (&mut flow, is_last));
             match opening.instrument(span.clone()).await.map_err(|outcome| outcome.traced(&span)) {
                 Ok(response) => {
                     opened = Some((place, response, span));
@@ -112,11 +112,11 @@ impl Exchange<'_> {
     async fn open(
         &self,
         place: &ModelUpstream,
-        body: &Bytes,
+        asked: &UpstreamRequest,
         (flow, is_last): (&mut Flow<'_>, bool),
     ) -> Result<http::Response<Incoming>, UpstreamOutcome> {
         let nothing = || self.uses(self.nothing(place));
-        let Ok(request) = self.request(place, body) else {
+        let Ok(request) = self.request(place, asked) else {
             nothing();
             let message = "the request cannot be written";
             return Err(UpstreamOutcome::Over(failed(FailureClass::Protocol, false, message)));
@@ -171,19 +171,14 @@ impl Exchange<'_> {
     fn request(
         &self,
         place: &ModelUpstream,
-        body: &Bytes,
+        asked: &UpstreamRequest,
     ) -> Result<http::Request<Full<Bytes>>, RequestError> {
         let call = self.permit.call();
-        let counting = self.ready.operation == Operation::CountTokens;
-        let counts = if counting { "/count_tokens" } else { "" };
-        let beta = call.dialect().is_some_and(|request| request.beta);
-        let target = format!("{}{counts}{}", place.target, if beta { "?beta=true" } else { "" });
-        let mut request = of_call(http::Request::post(target), call)
+        let streamed = FrameReader::of(self.ready.dialect, EVENT_BYTES_MAX).media_type();
+        let accept = if self.ready.stream { streamed } else { "application/json" };
+        let mut request = of_call(http::Request::post(self.target(place, &asked.model)), call)
             .header(header::CONTENT_TYPE, "application/json")
-            .header(
-                header::ACCEPT,
-                if self.ready.stream { "text/event-stream" } else { "application/json" },
-            );
+            .header(header::ACCEPT, accept);
         for (name, value) in self.headers() {
             request = request.header(name, value);
         }
@@ -193,7 +188,27 @@ impl Exchange<'_> {
         for (name, value) in headers_of(&place.credentials)? {
             request = request.header(name, value);
         }
-        Ok(request.body(Full::new(body.clone()))?)
+        Ok(request.body(Full::new(asked.body.clone()))?)
+    }
+
+    /// The URL of the request. WHY always events of Gemini: they say where each ends, and the agent is
+    /// sent a list all the same if it asked for one.
+    fn target(&self, place: &ModelUpstream, model: &str) -> String {
+        let base = &place.target;
+        let is_beta = self.permit.call().dialect().is_some_and(|request| request.beta);
+        let beta = if is_beta { "?beta=true" } else { "" };
+        let (dialect, operation) = (self.ready.dialect, self.ready.operation);
+        match (dialect, operation, self.ready.stream) {
+            (Dialect::Gemini, Operation::CountTokens, _) => format!("{base}/{model}:countTokens"),
+            (Dialect::Gemini, Operation::Generate, true) => {
+                format!("{base}/{model}:streamGenerateContent?alt=sse")
+            }
+            (Dialect::Gemini, Operation::Generate, false) => {
+                format!("{base}/{model}:generateContent")
+            }
+            (_, Operation::CountTokens, _) => format!("{base}/count_tokens{beta}"),
+            (_, Operation::Generate, _) => format!("{base}{beta}"),
+        }
     }
 
     /// The headers of the agent that a provider receives.
@@ -234,14 +249,15 @@ impl Exchange<'_> {
         response: http::Response<Incoming>,
         mut flow: Flow<'_>,
     ) -> Result<(Vec<u8>, bool), Broken> {
-        expect(response.headers(), "text/event-stream")?;
+        let mut events = FrameReader::of(self.ready.dialect, EVENT_BYTES_MAX);
+        expect(response.headers(), events.media_type())?;
         let mask = EventMask::of(self.ready.dialect, self.permit.obligations())?;
         let headers = down(response.headers(), self.scrub);
         flow.head((response.status().as_u16(), true), headers).await?;
         let mut body = response.into_body();
-        let mut events = sse::Reader::new(EVENT_BYTES_MAX);
         let mut pump = Pump {
             exchange: self,
+            writer: FrameWriter::new(self.ready.framing),
             answer: answer::stream(self.ready.dialect, self.rules(mask.is_some())),
             mask,
             text: HoldBack::new(self.scrub),
@@ -264,13 +280,13 @@ impl Exchange<'_> {
         }
         // A connection that was read to its end takes the next request.
         let _in_time = flow.beside(tokio::time::timeout(END_WAIT, drained(body))).await?;
-        let Pump { answer, mut text, mask, .. } = pump;
+        let Pump { answer, writer, mut text, mask, .. } = pump;
         let (frames, assembled) = answer.finish()?;
         self.ended(place, &assembled);
         if let Some(mask) = mask {
             mask.verify(&assembled.json)?;
         }
-        let end = encoded(&frames);
+        let end = Bytes::from(writer.end(&frames));
         if self.scrub.hides_in(&end) || self.scrub.hides_in(&assembled.json) {
             return Err(HoldsCredential.into());
         }
@@ -416,17 +432,13 @@ fn with_abandoned(usage: Usage, abandoned: Option<&Usage>) -> Usage {
     }
 }
 
-pub(super) fn encoded(frames: &[Frame]) -> Bytes {
-    Bytes::from(frames.iter().flat_map(Frame::encode).collect::<Vec<u8>>())
-}
-
 pub(super) fn length(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
 /// Whether the answer was cut at its token limit, in the words of any dialect.
 pub(super) fn is_cut(stop: &str) -> bool {
-    matches!(stop, "length" | "max_tokens" | "incomplete" | "max_output_tokens")
+    matches!(stop, "length" | "max_tokens" | "incomplete" | "max_output_tokens" | "MAX_TOKENS")
 }
 
 #[cfg(test)]

@@ -266,7 +266,9 @@ impl Model {
             .map_err(AnswerError::Json)
             .and_then(|answer| match place.api {
                 Api::Ollama => ollama::read_answer(&answer, &bytes),
-                Api::OpenAi | Api::Responses | Api::Anthropic => openai::read_answer(&answer),
+                Api::OpenAi | Api::Responses | Api::Anthropic | Api::Gemini => {
+                    openai::read_answer(&answer)
+                }
             });
         parsed.map_err(|why| {
             let message = format!("the answer of model upstream `{}`: {why}", place.name);
@@ -353,7 +355,7 @@ impl ToolExecutor for Model {
                 }
                 Api::Ollama => ollama::body(&ask, model, output_tokens),
                 // Only agents that speak these dialects themselves are served there.
-                Api::Responses | Api::Anthropic => None,
+                Api::Responses | Api::Anthropic | Api::Gemini => None,
             };
             known = true;
             // An upstream that cannot express the request is skipped.

@@ -3,11 +3,12 @@
 use hyper::body::Bytes;
 
 use super::broken::Broken;
-use super::exchange::{Exchange, encoded, length};
+use super::exchange::{Exchange, length};
 use super::hold_back::{HoldBack, HoldsCredential, Leaving};
 use super::masking::EventMask;
 use super::proposed::Proposed;
 use crate::catalog::llm::answer::{AnsweredCall, DeniedCall, Frame, FrameText, Step, StreamReader};
+use crate::catalog::llm::framing::FrameWriter;
 use crate::catalog::llm::sse;
 use crate::ledger::flow::{Clearance, Flow, FlowStopped};
 
@@ -15,6 +16,8 @@ use crate::ledger::flow::{Clearance, Flow, FlowStopped};
 pub(super) struct Pump<'a, 'b> {
     pub exchange: &'a Exchange<'b>,
     pub answer: StreamReader,
+    /// Writes what leaves, in this order.
+    pub writer: FrameWriter,
     /// What the policy masks, if it masks.
     pub mask: Option<EventMask>,
     pub text: HoldBack<'a>,
@@ -59,9 +62,13 @@ impl Pump<'_, '_> {
         for step in self.answer.event(event)? {
             match step {
                 Step::Frame { frame, texts } => {
+                    // What stands behind a tool call leaves behind it.
+                    if !calls.is_empty() {
+                        self.calls(std::mem::take(&mut calls), flow).await?;
+                    }
                     let all = texts.iter().map(|piece| length(&piece.text));
                     self.shown = all.fold(self.shown, u64::saturating_add);
-                    self.frames.push((Bytes::from(frame.encode()), texts));
+                    self.frames.push((Bytes::from(self.writer.write(&[frame])), texts));
                 }
                 Step::Call(call) => calls.push(call),
                 Step::Hold => {}
@@ -122,8 +129,8 @@ impl Pump<'_, '_> {
     }
 
     /// The bytes of frames without a credential.
-    fn checked(&self, frames: &[Frame]) -> Result<Bytes, Broken> {
-        let bytes = encoded(frames);
+    fn checked(&mut self, frames: &[Frame]) -> Result<Bytes, Broken> {
+        let bytes = Bytes::from(self.writer.write(frames));
         if self.text.hides_in(&bytes) { Err(HoldsCredential.into()) } else { Ok(bytes) }
     }
 

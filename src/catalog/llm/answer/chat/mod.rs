@@ -438,7 +438,7 @@ fn said_again(choice: &Json) -> impl Iterator<Item = FrameText> {
 }
 
 /// A text behind another of the same message.
-fn after(before: &str, text: &str) -> String {
+pub(super) fn after(before: &str, text: &str) -> String {
     if before.is_empty() { text.to_owned() } else { format!("\n\n{text}") }
 }
 

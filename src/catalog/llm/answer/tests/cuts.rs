@@ -2,17 +2,29 @@
 
 use proptest::prelude::*;
 
-use super::{chat, messages, responses, *};
+use super::{chat, gemini, messages, ollama, responses, *};
 
 const DECISIONS: [&[Decision]; 4] =
     [&[], &[Decision::Call], &[Decision::Text, Decision::Call], &[Decision::Text; 4]];
 
-fn answers() -> [(Dialect, String); 3] {
+fn answers() -> [(Dialect, String); 5] {
     [
         (Dialect::Chat, chat::parallel()),
         (Dialect::Messages, messages::parallel()),
         (Dialect::Responses, responses::parallel()),
+        (Dialect::Gemini, gemini::parallel()),
+        (Dialect::Ollama, ollama::parallel()),
     ]
+}
+
+/// What ends an event.
+fn end_of(dialect: Dialect) -> &'static str {
+    if dialect == Dialect::Ollama { "\n" } else { "\n\n" }
+}
+
+/// The answers that come as events.
+fn events() -> impl Iterator<Item = (Dialect, String)> {
+    answers().into_iter().filter(|(dialect, _)| *dialect != Dialect::Ollama)
 }
 
 #[test]
@@ -34,7 +46,7 @@ fn a_stream_that_breaks_off_anywhere_has_no_end() {
     for (dialect, text) in answers() {
         // An event is none before its blank line: what comes of it before that changes nothing.
         let mut cut = String::new();
-        for event in text.split_inclusive("\n\n") {
+        for event in text.split_inclusive(end_of(dialect)) {
             cut.push_str(event.strip_suffix('\n').unwrap());
             assert_eq!(failure(dialect, &cut), AnswerError::Cut, "{dialect:?} after {cut}");
             cut.push('\n');
@@ -69,7 +81,7 @@ fn a_stream_that_lacks_an_event_never_gives_another_call() {
     // Whatever is missing, a call that leaves is one that the provider wrote.
     for (dialect, text) in answers() {
         let known: Vec<AnsweredCall> = run(dialect, &text, &[]).calls;
-        let events: Vec<&str> = text.split_inclusive("\n\n").collect();
+        let events: Vec<&str> = text.split_inclusive(end_of(dialect)).collect();
         for missing in 0..events.len() {
             let rest = [&events[..missing], &events[missing + 1..]].concat().concat();
             let Ok(run) = read(dialect, &AnswerRules::default(), &[rest.as_bytes()], &[]) else {
@@ -87,7 +99,7 @@ fn a_stream_that_lacks_an_event_never_gives_another_call() {
 
 #[test]
 fn line_ends_comments_and_a_mark_change_nothing() {
-    for (dialect, text) in answers() {
+    for (dialect, text) in events() {
         let plain = run(dialect, &text, &[]);
         for end in ["\r\n", "\r"] {
             assert_eq!(run(dialect, &text.replace('\n', end), &[]), plain);
@@ -100,7 +112,7 @@ fn line_ends_comments_and_a_mark_change_nothing() {
 
 #[test]
 fn data_over_several_lines_is_one_document() {
-    for (dialect, text) in answers() {
+    for (dialect, text) in events() {
         // After each first comma; the line break is a space of JSON.
         let broken: String = text
             .split_inclusive('\n')
@@ -126,7 +138,7 @@ fn what_nobody_knows_passes_unless_it_could_act() {
         "data: {\"type\":\"x.y\",\"tool_calls\":[{\"id\":1}]}\n\n",
         "data: {\"type\":\"x.y\",\"note\":{\"name\":\"bash\"}}\n\n",
     ];
-    for (dialect, text) in answers() {
+    for (dialect, text) in events() {
         let (first, rest) = text.split_once("\n\n").unwrap();
         let with = |event: &str| format!("{first}\n\n{event}{rest}");
         let run = run(dialect, &with(fine), &[]);
@@ -140,7 +152,7 @@ fn what_nobody_knows_passes_unless_it_could_act() {
 
 #[test]
 fn what_is_no_strict_json_ends_the_stream() {
-    for (dialect, text) in answers() {
+    for (dialect, text) in events() {
         let (first, rest) = text.split_once("\n\n").unwrap();
         for (data, code) in [
             ("<html>", "json.syntax"),

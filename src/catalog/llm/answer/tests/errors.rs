@@ -22,13 +22,15 @@ fn an_error_within_a_stream_is_the_providers() {
         ),
         (Dialect::Responses, format!("data: {{\"type\":\"error\",\"message\":\"{long}\"}}\n\n")),
         (Dialect::Responses, format!("data: {{\"error\":{{\"message\":\"{long}\"}}}}\n\n")),
+        (Dialect::Gemini, format!("data: {{\"error\":{{\"message\":\"{long}\"}}}}\n\n")),
+        (Dialect::Ollama, format!("{{\"error\":\"{long}\"}}\n")),
     ];
     let first = [chat::chunk(r#"{"content":"hi"}"#, None), messages::start()];
     for (dialect, event) in cases {
         let start = match dialect {
             Dialect::Chat => &first[0],
             Dialect::Messages => &first[1],
-            Dialect::Responses => "",
+            Dialect::Responses | Dialect::Gemini | Dialect::Ollama => "",
         };
         let error = failure(dialect, &(start.to_owned() + &event));
         assert_eq!(error, AnswerError::Provider { message: "é".repeat(512) }, "{event}");
@@ -37,6 +39,8 @@ fn an_error_within_a_stream_is_the_providers() {
         (Dialect::Chat, r#"{"error":{"message":"no"}}"#),
         (Dialect::Messages, r#"{"type":"error","error":{"message":"no"}}"#),
         (Dialect::Responses, r#"{"status":"failed","error":{"message":"no"},"output":[]}"#),
+        (Dialect::Gemini, r#"{"error":{"code":500,"message":"no","status":"INTERNAL"}}"#),
+        (Dialect::Ollama, r#"{"error":"no"}"#),
     ] {
         let error = whole(dialect, body.as_bytes(), AnswerRules::default()).unwrap_err();
         assert_eq!(error, AnswerError::Provider { message: "no".into() });

@@ -1,14 +1,17 @@
-//! Answers of the three dialects, whole and cut anywhere.
+//! Answers of all dialects, whole and cut anywhere.
 
 #![allow(clippy::string_slice, reason = "tests may stop at the first surprise")]
 
 mod chat;
 mod cuts;
 mod errors;
+mod gemini;
 mod messages;
+mod ollama;
 mod responses;
 
 use super::*;
+use crate::llm::framing::{FrameReader, FrameWriter, StreamFraming};
 use crate::llm::sse::Reader;
 
 /// What becomes of a call.
@@ -89,13 +92,13 @@ fn read(
     pieces: &[&[u8]],
     decisions: &[Decision],
 ) -> Result<Run, AnswerError> {
-    let mut events = Reader::new(1 << 20);
+    let mut events = FrameReader::of(dialect, 1 << 20);
+    let framing = StreamFraming::of(dialect, &Json::Null);
+    let mut writer = FrameWriter::new(framing);
     let mut reader = stream(dialect, rules.clone());
     let (mut out, mut texts, mut calls) = (String::new(), String::new(), Vec::new());
     let mut send = |frames: Vec<Frame>| {
-        for frame in frames {
-            out.push_str(std::str::from_utf8(&frame.encode()).unwrap());
-        }
+        out.push_str(std::str::from_utf8(&writer.write(&frames)).unwrap());
     };
     for piece in pieces {
         for event in events.push(piece).unwrap() {
@@ -127,7 +130,7 @@ fn read(
         }
     }
     let (frames, assembled) = reader.finish()?;
-    let end = frames.iter().map(|frame| String::from_utf8(frame.encode()).unwrap()).collect();
+    let end = String::from_utf8(FrameWriter::new(framing).end(&frames)).unwrap();
     Ok(Run { out, end, calls, text: texts, assembled })
 }
 

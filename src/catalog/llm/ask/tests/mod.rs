@@ -2,6 +2,7 @@
 
 mod clients;
 mod edited;
+mod newer;
 mod offers;
 mod refused;
 
@@ -34,6 +35,10 @@ fn request(dialect: Dialect, more: &str) -> String {
         Dialect::Messages => {
             r#"{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"x"}]"#
         }
+        Dialect::Gemini => {
+            r#"{"model":"m","stream":false,"contents":[{"role":"user","parts":[{"text":"x"}]}]"#
+        }
+        Dialect::Ollama => r#"{"model":"m","messages":[{"role":"user","content":"x"}]"#,
     };
     let comma = if more.is_empty() { "" } else { "," };
     format!("{body}{comma}{more}}}")
@@ -42,7 +47,8 @@ fn request(dialect: Dialect, more: &str) -> String {
 /// A request with these messages or items.
 fn conversation(dialect: Dialect, list: &str) -> String {
     match dialect {
-        Dialect::Chat => format!(r#"{{"model":"m","messages":[{list}]}}"#),
+        Dialect::Chat | Dialect::Ollama => format!(r#"{{"model":"m","messages":[{list}]}}"#),
+        Dialect::Gemini => format!(r#"{{"model":"m","contents":[{list}]}}"#),
         Dialect::Responses => format!(r#"{{"model":"m","input":[{list}]}}"#),
         Dialect::Messages => format!(r#"{{"model":"m","max_tokens":8,"messages":[{list}]}}"#),
     }
@@ -50,5 +56,6 @@ fn conversation(dialect: Dialect, list: &str) -> String {
 
 /// A request of one user message with this part, block or item part.
 fn part(dialect: Dialect, part: &str) -> String {
-    conversation(dialect, &format!(r#"{{"role":"user","content":[{part}]}}"#))
+    let member = if dialect == Dialect::Gemini { "parts" } else { "content" };
+    conversation(dialect, &format!(r#"{{"role":"user","{member}":[{part}]}}"#))
 }

@@ -1,7 +1,7 @@
 use super::super::{BETAS_DENIED, HostedTools, betas};
 use super::*;
 
-const ALL: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Messages];
+const ALL: &[Dialect] = Dialect::ALL;
 
 /// Requests, one a line: the dialect, what the line holds (`whole` request, further `members`, a
 /// `tool`, `item`s of the conversation, a `part` of a user's message), what the error names, and the
@@ -69,11 +69,38 @@ messages tool tools[0].url {"name":"f","input_schema":{},"url":"u"}
 messages members fallbacks "fallbacks":[{"model":"other"}]
 messages members fallbacks "fallbacks":"default"
 messages members compaction.instructions "compaction":{"instructions":7}
+gemini items contents[0].content {"role":"user","content":"x"}
+gemini items contents[0].role {"role":"system","parts":[{"text":"x"}]}
+gemini items parts[0].inline_data {"role":"user","parts":[{"inline_data":{"data":"AA","mime_type":"image/png"}}]}
+gemini items parts[0].function_call {"role":"model","parts":[{"function_call":{"name":"f","args":{}}}]}
+gemini items functionCall.args {"role":"model","parts":[{"functionCall":{"name":"f","args":"{}"}}]}
+gemini items functionCall.partialArgs {"role":"model","parts":[{"functionCall":{"name":"f","partialArgs":[]}}]}
+gemini items functionResponse.name {"role":"user","parts":[{"functionResponse":{"response":{}}}]}
+gemini items functionResponse.will_continue {"role":"user","parts":[{"functionResponse":{"name":"f","response":{},"willContinue":true,"will_continue":false}}]}
+gemini items fileData.file_uri {"role":"user","parts":[{"fileData":{"file_uri":"https://img.example/x","fileUri":"https://a.example/x"}}]}
+gemini items functionResponse.parts[0].functionCall {"role":"user","parts":[{"functionResponse":{"name":"f","response":{},"parts":[{"functionCall":{"name":"f"}}]}}]}
+gemini members system_instruction "system_instruction":{"parts":[{"text":"x"}]}
+gemini members systemInstruction.parts[0].inlineData "systemInstruction":{"parts":[{"inlineData":{"data":"AA"}}]}
+gemini members systemInstruction "systemInstruction":"x"
+gemini members generationConfig.speechConfig "generationConfig":{"speechConfig":{}}
+gemini members generationConfig.max_output_tokens "generationConfig":{"max_output_tokens":9}
+gemini members maxOutputTokens "generationConfig":{"maxOutputTokens":-1}
+gemini members streamFunctionCallArguments "toolConfig":{"functionCallingConfig":{"streamFunctionCallArguments":true}}
+gemini tool function_declarations {"function_declarations":[{"name":"f"}]}
+gemini tool functionDeclarations[0].url {"functionDeclarations":[{"name":"f","url":"u"}]}
+ollama items messages[0].content {"role":"user","content":[{"type":"text","text":"x"}]}
+ollama items messages[0].role {"role":"developer","content":"x"}
+ollama items function.arguments {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}
+ollama members options.adapter "options":{"adapter":"x"}
+ollama members template "template":"x"
+ollama members system "system":"x"
+ollama members stream "stream":"true"
+ollama tool tools[0].function.url {"type":"function","function":{"name":"f","url":"u"}}
 "#;
 
 #[test]
 fn a_member_that_no_table_has_is_refused_by_name() {
-    for dialect in ALL {
+    for dialect in ALL.iter().copied() {
         ask(dialect, &request(dialect, "")).unwrap();
         for name in ["base_url", "api_base", "proxy", "extra_headers", "organization", "Tools2"] {
             let body = request(dialect, &format!(r#""{name}":"x""#));
@@ -125,6 +152,16 @@ responses items input[0] {"type":"web_search_call","id":"w"}
 responses items input[0] {"type":"mcp_call","id":"w"}
 responses items input[0].tools[0] {"type":"additional_tools","role":"developer","tools":[{"type":"mcp","server_url":"https://evil.test"}]}
 responses items input[0] {"type":"tool_search_output","tools":[]}
+gemini tool googleSearch {"googleSearch":{}}
+gemini tool codeExecution {"codeExecution":{}}
+gemini tool urlContext {"urlContext":{}}
+gemini tool fileSearch {"fileSearch":{"fileSearchStoreNames":["s"]}}
+gemini tool mcpServers {"mcpServers":[{"name":"s"}]}
+gemini tool googleMaps {"functionDeclarations":[{"name":"f"}],"googleMaps":{}}
+gemini items executableCode {"role":"model","parts":[{"executableCode":{"code":"1"}}]}
+gemini items toolCall {"role":"model","parts":[{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB"}}]}
+gemini members includeServerSideToolInvocations "toolConfig":{"includeServerSideToolInvocations":true}
+ollama tool tools[0] {"type":"web_search"}
 messages tool web_search_20250305 {"type":"web_search_20250305","name":"web_search"}
 messages tool web_fetch_20260318 {"type":"web_fetch_20260318","name":"web_fetch"}
 messages tool code_execution_20260521 {"type":"code_execution_20260521","name":"code_execution"}
@@ -157,6 +194,8 @@ responses members background_options "background_options":{}
 responses members prompt "prompt":{"id":"p"}
 chat items audio {"role":"assistant","audio":{"id":"a"}}
 messages members thread "thread":{"type":"other"}
+gemini members cachedContent "cachedContent":"cachedContents/1"
+gemini members continuationToken "continuationToken":"t"
 "#;
 
 #[test]
@@ -198,6 +237,10 @@ responses part file_id {"type":"input_image","file_id":"f"}
 responses part file_url {"type":"input_file","file_url":"https://a.example"}
 responses part file_id {"type":"input_file","file_id":"f"}
 responses items input[0].output[0].image_url {"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"https://a.example"}]}
+gemini part fileUri {"fileData":{"fileUri":"https://a.example/x.png"}}
+gemini part fileUri {"fileData":{"file_uri":"https://a.example/x.png","mime_type":"image/png"}}
+gemini part fileUri {"fileData":{"fileUri":"gs://bucket/x.png","mimeType":"image/png"}}
+ollama items images[0] {"role":"user","content":"x","images":["https://a.example/x.png"]}
 messages part source.url {"type":"image","source":{"type":"url","url":"https://a.example"}}
 messages part source.url {"type":"document","source":{"type":"url","url":"https://a.example"}}
 messages part file_id {"type":"image","source":{"type":"file","file_id":"f"}}
@@ -238,6 +281,10 @@ chat part file {"type":"file","file":{"file_data":"data:application/pdf;base64,D
 chat part file {"type":"input_audio","input_audio":{"data":"DATA","format":"wav"}}
 responses part image {"type":"input_image","image_url":"data:image/png;base64,DATA","file_id":null}
 responses part file {"type":"input_file","file_data":"DATA"}
+gemini part image {"inlineData":{"mimeType":"image/png","data":"DATA"}}
+gemini part image {"inlineData":{"mime_type":"image/png","data":"DATA"}}
+gemini part file {"inlineData":{"mimeType":"application/pdf","data":"DATA"}}
+ollama items image {"role":"user","content":"x","images":["DATA"]}
 messages part image {"type":"image","source":{"type":"base64","media_type":"image/png","data":"DATA"}}
 messages part file {"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"DATA"}}
 "#;
@@ -262,6 +309,7 @@ chat members n "n":2
 chat members n "n":0
 chat members best_of "best_of":3
 chat members num_choices "num_choices":3
+gemini members candidateCount "generationConfig":{"candidateCount":2}
 "#;
 
 #[test]
@@ -275,6 +323,7 @@ fn more_than_one_answer_is_refused() {
 const UNREAD: &str = r#"
 chat part video_url {"type":"video_url","video_url":{"url":"data:"}}
 chat items messages[0].content[0] {"role":"system","content":[{"type":"image_url","image_url":{"url":"data:"}}]}
+gemini members responseModalities[1] "generationConfig":{"responseModalities":["TEXT","AUDIO"]}
 responses part computer_screenshot {"type":"computer_screenshot"}
 responses items future_item {"type":"future_item"}
 responses items input[0].content[0] {"role":"developer","content":[{"type":"input_image","image_url":"data:"}]}
@@ -363,7 +412,7 @@ fn denied_betas_are_removed_and_the_others_stay_in_order() {
 }
 
 #[test]
-fn only_the_messages_dialect_counts_tokens() {
+fn only_two_dialects_count_tokens() {
     let count = |dialect, body: &str| {
         read(dialect, Operation::CountTokens, &json(body), body.as_bytes(), &AskRules::default())
     };
@@ -371,11 +420,15 @@ fn only_the_messages_dialect_counts_tokens() {
     let counted = count(Dialect::Messages, body).unwrap();
     assert_eq!(counted.instructions.len(), 1);
     assert_eq!(counted.edits, super::super::Edits::default());
-    for dialect in [Dialect::Chat, Dialect::Responses] {
+    for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Ollama] {
         assert_eq!(count(dialect, &request(dialect, "")), Err(AskError::Operation));
     }
     let error = count(Dialect::Messages, &request(Dialect::Messages, "")).unwrap_err();
     assert!(error.to_string().contains("max_tokens"), "{error}");
+    let body = r#"{"model":"m","contents":[{"role":"user","parts":[{"text":"x"}]}]}"#;
+    assert_eq!(count(Dialect::Gemini, body).unwrap().messages, 1);
+    let error = count(Dialect::Gemini, &request(Dialect::Gemini, "")).unwrap_err();
+    assert!(error.to_string().contains("stream"), "{error}");
 }
 
 #[test]

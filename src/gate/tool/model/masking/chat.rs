@@ -31,7 +31,17 @@ impl EventMask {
         if is_last && choice.get("delta").is_none_or(|delta| *delta == Json::Null) {
             choice.insert("delta".into(), Json::Object(BTreeMap::new()));
         }
-        let Some(Json::Object(delta)) = choice.get_mut("delta") else {
+        self.delta(other, &["choices", "0", "delta"], is_last)
+    }
+
+    /// The message at this place, which grows; `is_last`: no text of it follows.
+    pub(super) fn delta(
+        &mut self,
+        mut other: Json,
+        place: &[&str],
+        is_last: bool,
+    ) -> Result<Vec<Json>, Unmaskable> {
+        let Some(Json::Object(delta)) = at(&mut other, place) else {
             return Ok(vec![self.value(&other)?]);
         };
         let no_call = |(name, _): &(&String, &Json)| !CALLS.contains(&name.as_str());
@@ -51,12 +61,12 @@ impl EventMask {
             .filter(|(_, calls)| *calls != Json::Null)
             .collect();
         let said = self.said(&given, is_last)?;
-        let is_needed = is_last || !calls.is_empty() || has_more(&other);
+        let is_needed = is_last || !calls.is_empty() || has_more(&mut other, place);
         if said.is_empty() && !given.is_empty() && !is_needed {
             return Ok(Vec::new());
         }
         let mut masked = self.value(&other)?;
-        if let Some(Json::Object(delta)) = at(&mut masked, &["choices", "0", "delta"]) {
+        if let Some(Json::Object(delta)) = at(&mut masked, place) {
             delta.extend(given.into_keys().map(|name| (name, Json::from(""))));
             delta.extend(said.into_iter().map(|(name, text)| (name, Json::from(text))));
             delta.extend(calls);
@@ -85,10 +95,9 @@ impl EventMask {
 }
 
 /// Whether a chunk whose texts were taken out has something to say.
-fn has_more(chunk: &Json) -> bool {
+fn has_more(chunk: &mut Json, place: &[&str]) -> bool {
     let usage = chunk.get("usage").is_some_and(|usage| *usage != Json::Null);
-    let choice = chunk.get("choices").and_then(Json::as_array).and_then(<[Json]>::first);
-    let delta = choice.and_then(|choice| choice.get("delta")).and_then(Json::as_object);
     let is_something = |value: &Json| *value != Json::Null && *value != Json::from("");
+    let delta = at(chunk, place).and_then(|delta| delta.as_object());
     usage || delta.is_some_and(|delta| delta.values().any(is_something))
 }

@@ -7,7 +7,9 @@
 //! masked event by event. Tool calls pass: they are masked whole, when they are judged.
 
 mod chat;
+mod gemini;
 mod messages;
+mod ollama;
 mod responses;
 #[cfg(test)]
 mod tests;
@@ -120,6 +122,8 @@ impl EventMask {
             Dialect::Chat => self.chunk(&json)?,
             Dialect::Messages => self.message_event(&json)?,
             Dialect::Responses => self.response_event(&json)?,
+            Dialect::Gemini => self.content_event(&json)?,
+            Dialect::Ollama => self.line(&json)?,
         };
         let Event { name, id, data } = event;
         let is_error = is_error(name.as_deref(), &json);
@@ -151,7 +155,7 @@ impl EventMask {
         let kind = event.get("type").and_then(Json::as_str).unwrap_or_default();
         match self.dialect {
             // A text pauses there only where it ends.
-            Dialect::Chat => true,
+            Dialect::Chat | Dialect::Gemini | Dialect::Ollama => true,
             Dialect::Messages => kind == "message_stop",
             Dialect::Responses => ENDS.contains(&kind),
         }
@@ -212,6 +216,12 @@ impl EventMask {
                     items.iter_mut().filter(|item| !is_call(item)).for_each(drop_tokens);
                 }
             }
+            Dialect::Gemini => {
+                if let Some(candidate) = at(&mut json, &["candidates", "0"]) {
+                    set_if(candidate, "logprobsResult", Json::Null);
+                }
+            }
+            Dialect::Ollama => set_if(&mut json, "logprobs", Json::Null),
             Dialect::Messages => {}
         }
         if json == before { answer } else { canonical::bytes(&json) }

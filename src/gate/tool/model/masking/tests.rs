@@ -38,6 +38,25 @@ fn events(dialect: Dialect, pieces: &[String]) -> Vec<Event> {
             all.push(Event { name: None, id: None, data: "[DONE]".into() });
             return all;
         }
+        Dialect::Gemini => {
+            let one = |piece: &str, finish: Json| {
+                let parts = json!({"parts": [{"text": piece}], "role": "model"});
+                let candidate = Json::object([("content", parts), ("finishReason", finish)]);
+                event(None, &json!({"candidates": [candidate.to_serde()]}))
+            };
+            let mut all: Vec<Event> = pieces.iter().map(|piece| one(piece, Json::Null)).collect();
+            all.push(one("", "STOP".into()));
+            return all;
+        }
+        Dialect::Ollama => {
+            let one = |piece: &str, done: bool| {
+                let message = json!({"role": "assistant", "content": piece}).to_serde();
+                event(None, &json!({"message": message, "done": done}))
+            };
+            let mut all: Vec<Event> = pieces.iter().map(|piece| one(piece, false)).collect();
+            all.push(one("", true));
+            return all;
+        }
         Dialect::Messages => {
             let mut all = vec![
                 json!({"type": "message_start", "message": {"id": "m", "content": []}}),
