@@ -10,6 +10,8 @@ use crate::serve::guard::is_run_name;
 const ROOT: &str = "/v1";
 /// What stands before the name of a run.
 const RUNS: &str = "/r/";
+/// What stands before a path whose tool loop the gate runs.
+const MANAGED: &str = "/managed";
 /// Where the models are.
 const MODELS: &str = "/v1/models";
 
@@ -39,6 +41,23 @@ pub(super) struct LlmRoute {
     pub purpose: Purpose,
 }
 
+impl LlmRoute {
+    /// Whether it stands below `/managed` too.
+    pub(super) fn has_managed(&self) -> bool {
+        match self.purpose {
+            Purpose::Ask(dialect, _) => dialect == Dialect::Chat,
+            Purpose::Models | Purpose::Model => true,
+        }
+    }
+
+    /// The paths at which it stands.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let managed = self.has_managed().then(|| format!("{MANAGED}{}", self.path));
+        let all = std::iter::once(self.path.to_owned()).chain(managed);
+        all.flat_map(|path| [format!("/r/{{run}}{path}"), path]).collect()
+    }
+}
+
 const fn asks(path: &'static str, dialect: Dialect, operation: Operation) -> LlmRoute {
     let purpose = Purpose::Ask(dialect, operation);
     LlmRoute { method: "POST", path, access: Access::Enforced, purpose }
@@ -62,6 +81,8 @@ pub(super) const ROUTES: [LlmRoute; 6] = [
 pub(super) struct ModelPath<'a> {
     /// The name of the run, if the path has one.
     run: Option<&'a str>,
+    /// Whether the gate runs the tool loop of the request.
+    managed: bool,
     /// The rest, which begins with `/v1`.
     rest: &'a str,
 }
@@ -69,12 +90,21 @@ pub(super) struct ModelPath<'a> {
 impl<'a> ModelPath<'a> {
     /// The path, if it is the face's, known or not.
     pub(super) fn of(path: &'a str) -> Option<Self> {
-        if is_below(path) {
-            return Some(Self { run: None, rest: path });
-        }
-        let named = path.strip_prefix(RUNS)?;
-        let (run, rest) = named.split_at_checked(named.find('/')?)?;
-        is_below(rest).then_some(Self { run: Some(run), rest })
+        let (run, rest) = match path.strip_prefix(RUNS) {
+            None => (None, path),
+            Some(named) => {
+                let (run, rest) = named.split_at_checked(named.find('/')?)?;
+                (Some(run), rest)
+            }
+        };
+        let inner = rest.strip_prefix(MANAGED);
+        let (managed, rest) = (inner.is_some(), inner.unwrap_or(rest));
+        is_below(rest).then_some(Self { run, managed, rest })
+    }
+
+    /// Whether the gate runs the tool loop of the request.
+    pub(super) const fn is_managed(&self) -> bool {
+        self.managed
     }
 
     /// The name of the run, if the path has one.
@@ -88,7 +118,8 @@ impl<'a> ModelPath<'a> {
             return None;
         }
         let model = self.rest.strip_prefix(MODELS).and_then(|id| id.strip_prefix('/'));
-        ROUTES.iter().find_map(|route| match route.purpose {
+        let routes = ROUTES.iter().filter(|route| !self.managed || route.has_managed());
+        routes.into_iter().find_map(|route| match route.purpose {
             Purpose::Model => model.filter(|id| !id.is_empty()).map(|id| (route, id)),
             Purpose::Ask(..) | Purpose::Models => (route.path == self.rest).then_some((route, "")),
         })
