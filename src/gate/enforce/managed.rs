@@ -135,6 +135,8 @@ impl Road {
             ManagedTool { offered, tool }
         });
         let limit = run.manifest.limits.concurrency.and_then(|limit| usize::try_from(limit).ok());
+        // WHY: calls that set out together may arrive in another order.
+        let limit = if run.ordered { Some(1) } else { limit };
         Ok(Some(ManagedTerms {
             iterations_max: config.iterations_max,
             tools: tools.collect(),

@@ -54,7 +54,7 @@ impl LlmRoute {
     pub(super) fn paths(&self) -> Vec<String> {
         let managed = self.has_managed().then(|| format!("{MANAGED}{}", self.path));
         let all = std::iter::once(self.path.to_owned()).chain(managed);
-        all.flat_map(|path| [format!("/r/{{run}}{path}"), path]).collect()
+        all.flat_map(|path| [path.clone(), format!("/r/{{run}}{path}")]).collect()
     }
 }
 
@@ -199,6 +199,28 @@ mod tests {
         }
         for path in
             ["/", "/v10", "/v2/messages", "/r", "/r/a", "/r/a/mcp", "/mcp/r/a/v1", "/gate/v1"]
+        {
+            assert_eq!(ModelPath::of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_loop_of_the_gate_stands_below_a_path_of_its_own_with_and_without_the_name_of_a_run() {
+        for (path, run) in [
+            ("/managed/v1/chat/completions", None),
+            ("/r/a/managed/v1/chat/completions", Some("a")),
+            ("/managed/v1/models", None),
+            ("/r/a/managed/v1/models/m", Some("a")),
+        ] {
+            let found = ModelPath::of(path).unwrap();
+            assert!(found.is_managed() && found.route().is_some(), "{path}");
+            assert_eq!(found.run(), run);
+        }
+        for path in ["/managed/v1/messages", "/managed/v1/responses", "/managed/v1/files"] {
+            assert!(ModelPath::of(path).is_some() && purpose(path).is_none(), "{path}");
+        }
+        for path in
+            ["/managed", "/managed/", "/managed/r/a/v1/models", "/managedv1", "/managed/managed/v1"]
         {
             assert_eq!(ModelPath::of(path), None, "{path}");
         }
