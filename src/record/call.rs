@@ -396,6 +396,8 @@ pub struct Decided<S: Sort> {
     pub nonce: S::Nonce,
     /// Conditions of an allow, such as masking the result.
     pub obligations: List<Obligation>,
+    /// The request of the agent that the gate made this call for, as a step of its managed loop.
+    pub parent: Option<CallId>,
     /// The call of a model whose answer asks for exactly this call.
     pub proposed_by: Option<Text>,
     /// Why the call was denied or held; in observe mode, why an allowed call would have been denied.
@@ -404,6 +406,9 @@ pub struct Decided<S: Sort> {
     pub taint: Option<Taint>,
     /// The tier of the tool.
     pub tier: Option<Tier>,
+    /// Digest of the instructions by which the gate offers its tools to a model without tool calls. The
+    /// gate added them to the request.
+    pub tools_text: Option<TaggedDigest>,
     /// W3C trace context of the caller.
     pub traceparent: Option<Text>,
 }
@@ -449,6 +454,8 @@ pub struct Decision<'a> {
     pub mark: Option<Digest>,
     /// As [`Decided::obligations`].
     pub obligations: &'a [Obligation],
+    /// As [`Decided::parent`].
+    pub parent: Option<&'a CallId>,
     /// As [`Decided::proposed_by`].
     pub proposed_by: Option<&'a str>,
     /// As [`Decided::reasons`].
@@ -457,6 +464,8 @@ pub struct Decision<'a> {
     pub taint: Option<&'a Taint>,
     /// As [`Decided::tier`].
     pub tier: Option<Tier>,
+    /// As [`Decided::tools_text`].
+    pub tools_text: Option<Digest>,
     /// As [`Decided::traceparent`].
     pub traceparent: Option<&'a str>,
 }
@@ -484,10 +493,12 @@ impl<S: Sort> Decided<S> {
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),
             obligations: &self.obligations,
+            parent: self.parent.as_ref(),
             proposed_by: self.proposed_by.as_deref(),
             reasons: &self.reasons,
             taint: self.taint.as_ref(),
             tier: self.tier,
+            tools_text: self.tools_text.map(|digest| digest.0),
             traceparent: self.traceparent.as_deref(),
         }
     }

@@ -24,6 +24,7 @@ mod guarded;
 mod held;
 mod inputs;
 mod loops;
+mod managed;
 mod many;
 mod masking;
 mod ollama;

@@ -343,3 +343,42 @@ async fn a_run_that_is_not_recorded_keeps_no_stream() {
     assert!(gate.payloads("stream").is_empty());
     gate.checked().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_that_the_gate_ran_plays_the_same() {
+    let loops = |config: &mut Value| {
+        config["agents"][0]["model"] =
+            json!({"managed": {"iterations_max": 3, "tools": ["work.do", "work.fail"]}});
+    };
+    let mut recorder = Recorder::start_with(loops).await;
+    let body = DIALECTS[0].request("go", false);
+    let calls = json!([
+        {"id": "c1", "type": "function", "function": {"name": "work__do", "arguments": WORK}},
+        {"id": "c2", "type": "function", "function": {"name": "work__do", "arguments": REMOVAL}},
+    ]);
+    let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    recorder
+        .gate
+        .provider
+        .answers(Answer::json(200, &crate::said::completion(message, "tool_calls")));
+    let done = json!({"role": "assistant", "content": "done"});
+    let done = Answer::json(200, &crate::said::completion(done, "stop"));
+    let reply = recorder.asks("/managed/v1/chat/completions", &body, done).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    recorder.recorded().await;
+    let before = (recorder.gate.provider.asked().len(), recorder.gate.tool.count());
+    let again = recorder.replays(&[], &recorder.asked).ok();
+    assert!(again.err.contains("no drift"), "{again:?}");
+    let (status, _, text) = &printed(&again.out)[0];
+    let played: Value = serde_json::from_str(text).unwrap();
+    assert_eq!((*status, &played["choices"][0]["message"]["content"]), (200, &json!("done")));
+    let tools = |answer: &Value| {
+        let used = answer["trace"]["tools_used"].as_array().unwrap().clone();
+        used.into_iter()
+            .map(|one| (one["verdict"].clone(), one["code"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let recorded: Value = serde_json::from_str(&reply.body).unwrap();
+    assert_eq!(tools(&played), tools(&recorded));
+    assert_eq!((recorder.gate.provider.asked().len(), recorder.gate.tool.count()), before);
+}

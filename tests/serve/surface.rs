@@ -35,9 +35,11 @@ fn the_surface_lists_every_compiled_method_and_no_other() {
 }
 
 /// The routes of models, without and with the name of a run.
-const MODELS: [&str; 26] = [
+const MODELS: [&str; 32] = [
     "POST /v1/chat/completions",
     "POST /r/{run}/v1/chat/completions",
+    "POST /managed/v1/chat/completions",
+    "POST /r/{run}/managed/v1/chat/completions",
     "POST /v1/responses",
     "POST /r/{run}/v1/responses",
     "POST /v1/messages",
@@ -46,6 +48,8 @@ const MODELS: [&str; 26] = [
     "POST /r/{run}/v1/messages/count_tokens",
     "GET /v1/models",
     "GET /r/{run}/v1/models",
+    "GET /managed/v1/models",
+    "GET /r/{run}/managed/v1/models",
     "GET /v1/models/{id}",
     "GET /r/{run}/v1/models/{id}",
     "POST /v1beta/models/{model}:generateContent",
@@ -62,6 +66,8 @@ const MODELS: [&str; 26] = [
     "POST /r/{run}/api/chat",
     "GET /api/tags",
     "GET /r/{run}/api/tags",
+    "GET /managed/v1/models/{id}",
+    "GET /r/{run}/managed/v1/models/{id}",
 ];
 
 #[test]

@@ -65,6 +65,7 @@ pub fn model(tool: Tool, (world, life, dead): (&Arc<World>, u64, &CancellationTo
     let pass_members = ["policy", "script"].map(str::to_owned).into();
     let face = ModelFace {
         dialects: [Dialect::Chat].into(),
+        without_tools: [].into(),
         offered: vec![(Dialect::Chat, "m".into(), Some("none".into()))],
         rules: AskRules { pass_members, ..AskRules::default() },
         denied_as: DeniedAs::Call,
@@ -250,6 +251,7 @@ fn request(id: &str, policy: &str, script: &Value) -> ModelRequest {
         headers: Vec::new(),
         beta: false,
         call_id: id.into(),
+        managed: None,
         traceparent: None,
     }
 }

@@ -24,7 +24,7 @@ use wicketgate::domain::taint::ToolRoles;
 use wicketgate::domain::tier::{Face, Tier};
 use wicketgate::domain::time::Timestamp;
 use wicketgate::enforce::{Agents, AgentsUpdate, CallRequest, Opening, Thread};
-use wicketgate::identity::callers::{CallerConfig, Callers, Config, Trust};
+use wicketgate::identity::callers::{AgentModel, CallerConfig, Callers, Config, Trust};
 use wicketgate::identity::token::RunTokens;
 use wicketgate::identity::{Peer, envelope_path, sign};
 use wicketgate::judge::guarding::{ClassActions, FindingMarks, ToolGuard};
@@ -235,7 +235,12 @@ fn granted(tool: &str) -> Arc<Callers> {
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
     let held = CallerConfig { token_file: Some(token), ..CallerConfig::default() };
-    let agents = [Config { manifest: path, ordered: false, callers: vec![held] }];
+    let agents = [Config {
+        manifest: path,
+        ordered: false,
+        model: AgentModel::default(),
+        callers: vec![held],
+    }];
     let trust = Trust { keys: &[key.public()], threshold: 1, socket: None };
     let tokens = Arc::new(RunTokens::new([1; 32]));
     Arc::new(Callers::load(&agents, &trust, &tokens, Timestamp::from_millis(1)).unwrap())

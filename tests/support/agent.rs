@@ -30,6 +30,14 @@ impl Receipts {
         self.0.lock().extend(other.lines());
     }
 
+    /// Keeps a receipt as JSON answers have it.
+    pub fn note(&self, receipt: &serde_json::Value) {
+        self.0.lock().push(
+            serde_json::json!({"chain": receipt["chain"], "seq": receipt["seq"], "leaf": receipt["hash"]})
+                .to_string(),
+        );
+    }
+
     /// Those of several gates.
     pub fn all(of: &[Receipts]) -> Receipts {
         let all = Receipts::default();

@@ -189,6 +189,7 @@ fn upstream(
         http2: upstream.http2,
         price: upstream.price,
         output_tokens_field,
+        native_tools: upstream.native_tools,
     })
 }
 
@@ -270,6 +271,17 @@ fn listed(texts: &[&str]) -> String {
     texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// The models whose first upstream for `chat` has no tool calls.
+fn without_tools(upstreams: &[ModelUpstream]) -> BTreeSet<String> {
+    let mut first: BTreeMap<&String, bool> = BTreeMap::new();
+    for upstream in upstreams.iter().filter(|one| one.api.dialect() == Some(Dialect::Chat)) {
+        for id in upstream.models.keys() {
+            first.entry(id).or_insert(upstream.native_tools);
+        }
+    }
+    first.into_iter().filter(|(_, native)| !native).map(|(id, _)| id.clone()).collect()
+}
+
 /// What agents may ask in dialects; none if they may not.
 fn face(
     model: &config::ModelConfig,
@@ -321,6 +333,7 @@ fn face(
     Some(ModelFace {
         dialects,
         offered,
+        without_tools: without_tools(upstreams),
         rules: AskRules {
             pass_members: model.pass_members.iter().cloned().collect(),
             remote_hosts: model.remote_hosts.clone(),

@@ -148,6 +148,13 @@ pub struct ModelUpstreamConfig {
     /// one for OpenAI and Azure, whose models refuse the older, and the older one elsewhere.
     #[schemars(extend("examples" = ["max_tokens", "max_completion_tokens"]))]
     pub output_tokens_field: Option<String>,
+    /// Whether its models have tool calls of their own. With `false`, the gate's managed loop offers tools as instructions.
+    #[serde(default = "native_tools")]
+    pub native_tools: bool,
+}
+
+const fn native_tools() -> bool {
+    true
 }
 
 /// What tokens cost, in millionths of a US dollar for a million of them.

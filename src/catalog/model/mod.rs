@@ -58,6 +58,8 @@ pub struct ModelFace {
     /// Model ids, each with a dialect in which an upstream knows it, and the provider of that
     /// upstream.
     pub offered: Vec<(Dialect, String, Option<String>)>,
+    /// Model ids whose first upstream for `chat` has no tool calls.
+    pub without_tools: BTreeSet<String>,
     /// What requests may hold.
     pub rules: AskRules,
     /// What an agent gets in place of a denied tool call.
@@ -101,6 +103,12 @@ impl ModelFace {
         let mut tokens = ask::betas(sent, &[]);
         tokens.retain(fits);
         tokens
+    }
+
+    /// Whether the model cannot call tools by itself.
+    #[must_use]
+    pub fn lacks_tools(&self, model: &str) -> bool {
+        self.without_tools.contains(model)
     }
 
     /// Every model id with every dialect in which it may be asked.
@@ -150,6 +158,8 @@ pub struct ModelUpstream {
     pub price: Option<Price>,
     /// The member of a request that bounds its answer.
     pub output_tokens_field: &'static str,
+    /// Whether its models have tool calls.
+    pub native_tools: bool,
 }
 
 texts! {
@@ -264,7 +274,10 @@ fn upstream(upstream: &ModelUpstream) -> Json {
     let field = upstream.output_tokens_field;
     let field = (field != "max_tokens").then(|| field.into());
     let provider = upstream.provider.as_deref().map(Into::into);
-    definition::with(members, [("output_tokens_field", field), ("provider", provider)]).into()
+    let native_tools = (!upstream.native_tools).then(|| false.into());
+    let others =
+        [("native_tools", native_tools), ("output_tokens_field", field), ("provider", provider)];
+    definition::with(members, others).into()
 }
 
 #[cfg(test)]

@@ -114,6 +114,9 @@ pub(super) enum Error {
     /// The bundle that decides instead cannot be evaluated.
     #[error(transparent)]
     Engine(#[from] fault::Error),
+    /// A step of the recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] crate::replay::Error),
     /// Nothing decides.
     #[error("the recording has no policy")]
     NoPolicy,
@@ -183,7 +186,11 @@ impl ReplayDirectory {
         self.sign("agent.yaml", manifest, &key)?;
         let uid = rustix::process::getuid().as_raw();
         let callers = json!([{"uid": uid}, {"token_file": "token"}]);
-        let mut agents = vec![json!({"manifest": "agent.yaml", "callers": callers})];
+        let mut agent = json!({"manifest": "agent.yaml", "callers": callers});
+        if let (Some(managed), Some(members)) = (recording.managed()?, agent.as_object_mut()) {
+            members.insert("model".into(), json!({"managed": managed}));
+        }
+        let mut agents = vec![agent];
         for below in &self.below {
             let manifest = recording.files.get(&children::file(&below.manifest));
             let manifest = manifest.ok_or(Error::NoChildManifest)?;

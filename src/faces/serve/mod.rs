@@ -51,6 +51,7 @@ pub(crate) mod probes;
 pub mod problem;
 mod timeout;
 pub mod tls;
+pub mod trace;
 
 pub(crate) use edge::misread;
 pub(crate) use guard::bearer;

@@ -9,7 +9,7 @@ use super::{Road, tools};
 use crate::domain::code::Code;
 use crate::domain::decision::LayerReason;
 use crate::identity::Caller;
-use crate::identity::callers::Callers;
+use crate::identity::callers::{Callers, ManagedConfig};
 use crate::identity::manifest::Manifest;
 use crate::ledger;
 use crate::ledger::drafts::DraftWithPayloads;
@@ -48,6 +48,11 @@ impl Agents {
     /// Their manifests.
     pub fn manifests(&self) -> &[Arc<Manifest>] {
         &self.manifests
+    }
+
+    /// The loop that the gate runs for the agent of this name, if it runs one.
+    pub(super) fn managed(&self, agent: &str) -> Option<Arc<ManagedConfig>> {
+        self.callers.as_ref()?.managed(agent).cloned()
     }
 
     /// How many agents share the gate's capacity.

@@ -439,6 +439,7 @@ impl Road {
         // Of the other faces no entry says which one it was.
         let is_of_models = hold.asked_in.is_some() || tool.starts_with(client::PREFIX);
         let call = call.at(is_of_models.then_some(Face::Llm));
+        let call = call.within(hold.step.clone());
         (call.canonical() == hold.args).then(|| call.justified(hold.justification.clone()))
     }
 }

@@ -13,6 +13,7 @@ use super::ask_facts;
 use super::condition::Condition;
 use super::flowing::Flowing;
 use super::given;
+use super::managed::ManagedStep;
 use super::proposals::Offered;
 use super::request::{malformed, unread};
 use super::run::Run;
@@ -61,6 +62,8 @@ pub struct ModelRequest {
     pub call_id: String,
     /// W3C trace context from the caller.
     pub traceparent: Option<String>,
+    /// The step of the gate's own loop that it is, if it is one.
+    pub managed: Option<ManagedStep>,
 }
 
 /// How a model's answer reaches the agent.
@@ -174,6 +177,8 @@ impl Road {
         let asking = run.origin(id, traceparent);
         let named = (read.tool.as_str(), read.reading.sent().clone());
         let call = self.call_of_request(run, asking, named, in_dialect);
+        let step = request.managed.as_ref().map(ManagedStep::as_recorded);
+        let call = call.map(|call| call.within(step));
         call.map(|call| call.at(Some(Face::Llm))).map_err(|error| unread(&error))
     }
 
@@ -209,12 +214,14 @@ impl Road {
                 });
             }
         };
-        let mut seen = seen(run, ask, face.provider(request.dialect, &ask.model));
+        let managed = request.managed.as_ref();
+        let provider = face.provider(request.dialect, &ask.model);
+        let mut seen = seen(run, ask, provider, managed);
         match run.models.given.lock().upstream(&tool, &ask.remote_state) {
             Ok(upstream) => seen.facts.upstream = upstream,
             Err(unknown) => seen.refusals.push(given::unknown(unknown)),
         }
-        let (offered, edits) = self.offered(run, toolbox, ask, &mut seen);
+        let (offered, edits) = self.offered(run, toolbox, (ask, managed), &mut seen);
         // What is edited is another text, and is read anew: the reading is always that of the text.
         let reading = match edits {
             Some(edits) => {
@@ -230,10 +237,13 @@ impl Road {
         &self,
         run: &Run,
         toolbox: &Toolbox,
-        ask: &Ask,
+        (ask, managed): (&Ask, Option<&ManagedStep>),
         seen: &mut AskSeen,
     ) -> (BTreeMap<String, Offered>, Option<Edits>) {
-        let classified = ask::classify(ask, &governed(run, toolbox, ask), &clients(run));
+        let classified = match managed {
+            Some(step) => of_the_loop(toolbox, ask, step),
+            None => ask::classify(ask, &governed(run, toolbox, ask), &clients(run)),
+        };
         let unknown = classified.iter().filter(|tool| tool.kind == OfferedKind::Unknown);
         let strips = run.manifest.unknown_tools == UnknownTools::Strip;
         seen.facts.offered = ask_facts::tools(&classified, strips);
@@ -338,7 +348,7 @@ fn model_faces<'a>(
 }
 
 /// The tool that takes a request for this model in this dialect.
-fn model_tool<'a>(
+pub(super) fn model_tool<'a>(
     run: &'a Run,
     toolbox: &'a Toolbox,
     (dialect, model): (Dialect, &str),
@@ -357,11 +367,14 @@ fn model_tool<'a>(
 }
 
 /// Compares a request with the manifest of its run.
-fn seen(run: &Run, ask: &Ask, provider: Option<&str>) -> AskSeen {
+fn seen(run: &Run, ask: &Ask, provider: Option<&str>, managed: Option<&ManagedStep>) -> AskSeen {
     let manifest = &run.manifest;
+    // WHY: the gate wrote these itself, and the entry has their digest.
+    let own = managed.and_then(|step| step.tools_text.as_deref());
     let blocks: Vec<InstructionBlock<'_>> = ask
         .instructions
         .iter()
+        .filter(|block| own != Some(block.text.as_str()))
         .map(|block| InstructionBlock { place: block.place, text: &block.text })
         .collect();
 
@@ -402,6 +415,27 @@ fn governed(run: &Run, toolbox: &Toolbox, ask: &Ask) -> Vec<ask::GovernedTool> {
         })
     };
     run.grants.all().iter().filter(is_offered).filter_map(shown).collect()
+}
+
+/// The tools of a step of the gate's loop: granted ones, under the names that the gate gave them.
+fn of_the_loop(toolbox: &Toolbox, ask: &Ask, step: &ManagedStep) -> Vec<ask::ClassifiedTool> {
+    let granted = step.tools.iter().filter_map(|(offered, name)| {
+        let tool = toolbox.get(name)?;
+        Some(ask::GovernedTool {
+            name: offered.clone(),
+            description: tool.description.clone(),
+            schema: Json::parse(&tool.input_schema, &Limits::FILE).ok()?,
+        })
+    });
+    let mut classified = ask::classify(ask, &granted.collect::<Vec<_>>(), &[]);
+    for tool in &mut classified {
+        if let OfferedKind::Governed(name) = &mut tool.kind
+            && let Some(inward) = step.tools.get(name.as_str())
+        {
+            *name = inward.to_string();
+        }
+    }
+    classified
 }
 
 /// The tools of the manifest that the agent runs itself.

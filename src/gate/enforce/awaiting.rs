@@ -294,6 +294,7 @@ impl Road {
             offered: read.offered,
             is_seen: read.seen.is_seen,
             hold_wait: read.hold_wait,
+            is_managed: asked.managed.is_some(),
         });
         let (sender, items) = flow::channel(Arc::<AnswerKeeper>::clone(&keeper));
         let AskSeen { refusals, is_seen, .. } = read.seen;

@@ -70,6 +70,7 @@ mod tests {
             headers: vec![("anthropic-beta".to_owned(), "a".to_owned())],
             call_id: String::new(),
             traceparent: None,
+            managed: None,
         }
     }
 

@@ -12,6 +12,7 @@ use super::control::Stops;
 use super::evaluation::EvaluationSlots;
 use crate::control::Target;
 use crate::domain::time::Timestamp;
+use crate::identity::callers::ManagedConfig;
 use crate::ledger::drafts::DraftWithPayloads;
 use crate::policy::PolicyEngine;
 use crate::record::chain::PolicyActivated;
@@ -119,6 +120,11 @@ impl InForce {
 
     pub fn engine(&self) -> Option<Arc<dyn PolicyEngine>> {
         self.rules.load().policy.as_ref().map(|policy| Arc::clone(&policy.engine))
+    }
+
+    /// The loop that the gate runs for the agent of this name, if it runs one.
+    pub fn managed(&self, agent: &str) -> Option<Arc<ManagedConfig>> {
+        self.rules.load().agents.managed(agent)
     }
 
     /// How many agents share the gate's capacity.

@@ -285,10 +285,12 @@ impl DecisionFacts<'_> {
             mark: self.mark.map(HexDigest),
             nonce,
             obligations: obligations(&decision.obligations),
+            parent: call.step().map(|step| step.parent.clone()),
             proposed_by: self.judged.proposed_by().map(|call| call.as_str().into()),
             reasons: reasons(self.recorded),
             taint: labels::taint(self.judged),
             tier: Some(tool.map_or(Tier::T3, |tool| tool.tier)),
+            tools_text: call.step().and_then(|step| step.tools_text).map(TaggedDigest),
             traceparent: call.traceparent().map(Text::from),
         }
     }

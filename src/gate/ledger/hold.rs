@@ -5,7 +5,7 @@
 use super::{Error, Ledger};
 use crate::approval::Approval;
 use crate::approval::proposal::Proposer;
-use crate::domain::call::CallerAuth;
+use crate::domain::call::{CallerAuth, LoopStep};
 use crate::domain::digest::{Digest, Salt};
 use crate::domain::id::{CallId, RunId, ToolName};
 use crate::domain::tier::Tier;
@@ -60,6 +60,8 @@ pub struct HeldCall {
     pub asked_by: Option<Proposer>,
     /// The call of a model whose answer asks for exactly this call.
     pub proposed_by: Option<CallId>,
+    /// The step of the gate's own loop that it is, if it is one.
+    pub step: Option<LoopStep>,
     /// The call that it checks or takes back, if the gate made it.
     pub gate_of: Option<CallId>,
     /// The form of a request to a model in a dialect.
@@ -96,6 +98,10 @@ impl HeldCall {
             refused: entries.iter().find_map(refused),
             asked_by: held.asked_by.as_ref().map(proposer),
             proposed_by: held.proposed_by.as_ref().and_then(|call| CallId::parse(call)),
+            step: held.parent.clone().map(|parent| LoopStep {
+                parent,
+                tools_text: held.tools_text.map(|digest| digest.0),
+            }),
             gate_of: held.gate_of.clone(),
             asked_in: held.asked_in.clone(),
         })

@@ -8,7 +8,7 @@ use super::{Error, Ledger, vault};
 use crate::domain::call::ToolCall;
 use crate::domain::code::Code;
 use crate::domain::commitment::opens;
-use crate::domain::decision::LayerReason;
+use crate::domain::decision::{LayerReason, Verdict};
 use crate::domain::digest::Digest;
 use crate::domain::guarded::{GuardAction, Withheld};
 use crate::domain::id::{CallId, RunId, Seq, ToolName};
@@ -34,6 +34,27 @@ pub struct Remembered {
     pub asked_in: Option<AskedIn>,
     /// The kinds of which every finding in the arguments is masked.
     pub masked: Vec<String>,
+}
+
+/// One recorded call as a step of a loop.
+#[derive(Clone, Debug)]
+pub struct LedgerStep {
+    /// The recorded state of the call.
+    pub recalled: Recalled,
+    /// The tool.
+    pub tool: Option<ToolName>,
+    /// The request of the agent that it is a step of.
+    pub parent: Option<CallId>,
+    /// Whether the gate offered its tools as instructions.
+    pub has_tools_text: bool,
+    /// The newest verdict.
+    pub verdict: Option<Verdict>,
+    /// Whether that is enforced.
+    pub enforced: bool,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// The tables that were queried.
+    pub tables: Vec<String>,
 }
 
 /// Whether a requested call is the recorded one.
@@ -119,6 +140,40 @@ impl Ledger {
         let masked = decision.map(|decision| masked_kinds(&decision)).unwrap_or_default();
         let tool = first.draft.tool.clone();
         Ok(Some(Remembered { recalled, tool, args, mark, asked_in, masked }))
+    }
+
+    /// A recorded call as a step of a loop, or `None` if this run never made it.
+    ///
+    /// # Errors
+    /// As [`Self::recall`].
+    pub async fn step(&self, run: &RunId, call: &CallId) -> Result<Option<LedgerStep>, Error> {
+        let entries = self.entries_of(run, call).await?;
+        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+            return Ok(None);
+        };
+        let receipt = self.receipt_of(first, (last, *leaf));
+        let result = self.opening(last, Role::Result).await?;
+        let state =
+            state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
+        let decided = entries
+            .iter()
+            .rev()
+            .find_map(|(entry, _)| Some((entry.draft.body.decision()?, entry.draft.verdict)));
+        let observed = observed(&last.draft.body);
+        let tables = observed.and_then(|seen| seen.tables_queried.as_ref());
+        Ok(Some(LedgerStep {
+            recalled: Recalled::mint(call.clone(), state, receipt),
+            tool: first.draft.tool.clone(),
+            parent: decided.and_then(|(decision, _)| decision.parent.cloned()),
+            has_tools_text: decided.is_some_and(|(decision, _)| decision.tools_text.is_some()),
+            verdict: decided.and_then(|(_, verdict)| verdict),
+            enforced: decided.is_some_and(|(decision, _)| decision.enforced),
+            model: observed.and_then(|seen| Some(seen.model.as_ref()?.to_string())),
+            tables: tables
+                .into_iter()
+                .flat_map(|all| all.iter().map(ToString::to_string))
+                .collect(),
+        }))
     }
 
     /// The recorded states of a call before its end, in order: held, allowed.
@@ -208,6 +263,13 @@ impl Ledger {
         let opened = opened.transpose()?;
         Ok(opened.filter(|p| opens(c, &p.salt, &p.body).is_some()))
     }
+}
+
+/// What the gate measured of a call that ended.
+fn observed(body: &Body) -> Option<&record::call::Observed> {
+    let completed = body.get::<CallCompleted>().and_then(|end| end.observed.as_ref());
+    let failed = || body.get::<CallFailed>().and_then(|end| end.observed.as_ref());
+    completed.or_else(failed)
 }
 
 fn state(entry: &Entry, result: Option<Vec<u8>>) -> Option<RecalledState> {

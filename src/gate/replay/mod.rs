@@ -16,6 +16,7 @@ pub mod export;
 pub mod flaw;
 pub mod fork;
 mod line;
+mod managed;
 mod matching;
 mod messages;
 pub mod player;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::canonical;
 use super::dialect::{Dialect, Operation};
+use super::digest::Digest;
 use super::effect::AskFacts;
 use super::id::{CallId, RunId, ToolName};
 use super::json::{self, Json, Limits};
@@ -102,9 +103,19 @@ pub struct ToolCall {
     agent: String,
     auth: CallerAuth,
     traceparent: Option<String>,
-    justification: Option<String>,
+    justification: Option<Box<str>>,
     face: Option<Face>,
     source: CallSource,
+    step: Option<Arc<LoopStep>>,
+}
+
+/// A step of the loop in which the gate itself asks a model and runs the tools that it asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoopStep {
+    /// The request of the agent.
+    pub parent: CallId,
+    /// The digest of the instructions by which the gate offers its tools, if it added some.
+    pub tools_text: Option<Digest>,
 }
 
 /// The context of a call: everything except tool name and arguments.
@@ -204,6 +215,7 @@ impl ToolCall {
             justification: None,
             face: None,
             source,
+            step: None,
         })
     }
 
@@ -219,13 +231,24 @@ impl ToolCall {
     /// The same call with the agent's reason for it.
     #[must_use]
     pub fn justified(self, justification: Option<String>) -> Self {
-        Self { justification, ..self }
+        Self { justification: justification.map(String::into_boxed_str), ..self }
     }
 
     /// The same call, made at this face.
     #[must_use]
     pub fn at(self, face: Option<Face>) -> Self {
         Self { face, ..self }
+    }
+
+    /// The same call as this step of the gate's own loop. Boxed: few calls are one.
+    #[must_use]
+    pub fn within(self, step: Option<LoopStep>) -> Self {
+        Self { step: step.map(Arc::new), ..self }
+    }
+
+    /// The step of the gate's own loop that it is, if it is one.
+    pub fn step(&self) -> Option<&LoopStep> {
+        self.step.as_deref()
     }
 
     /// The face that the agent called at; none if that is not known, or if the gate makes the call.

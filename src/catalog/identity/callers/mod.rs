@@ -22,6 +22,10 @@ use crate::domain::time::Timestamp;
 use crate::domain::token::{self, Family};
 use crate::form::FilePath;
 
+mod managed;
+
+pub use managed::{AgentModel, ManagedConfig, ManagedError, TextTools, offered_name};
+
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;
 
@@ -35,6 +39,9 @@ pub struct Config {
     /// Whether the gate handles the calls of one run one at a time, in the order of their arrival.
     #[serde(default)]
     pub ordered: bool,
+    /// What the gate does for the agent when it asks a model.
+    #[serde(default)]
+    pub model: AgentModel,
     /// The callers that may act as this agent. Exactly one of `uid`, `token_file`, `spiffe` and
     /// `certificate` identifies each.
     #[schemars(length(min = 1, max = 256), extend("x-error" = "expected 1 to 256 callers"))]
@@ -102,6 +109,8 @@ pub struct Callers {
     certified: BTreeMap<String, Arc<Manifest>>,
     tokens: Vec<Token>,
     thumbprints: Arc<RunTokens>,
+    /// The loops of agents that have one, by the name of the manifest.
+    managed: BTreeMap<String, Arc<ManagedConfig>>,
 }
 
 impl Callers {
@@ -122,6 +131,7 @@ impl Callers {
             certified: BTreeMap::new(),
             tokens: Vec::new(),
             thumbprints: Arc::clone(tokens),
+            managed: BTreeMap::new(),
         };
         let mut problems = Vec::new();
         for (i, agent) in agents.iter().enumerate() {
@@ -138,6 +148,13 @@ impl Callers {
                 continue;
             }
             callers.manifests.push(Arc::clone(&manifest));
+            if let Some(managed) = &agent.model.managed {
+                if let Err(why) = managed.check(&manifest) {
+                    let (key, message) = (format!("agents[{i}].model.managed"), why.to_string());
+                    problems.push(Error::Callers { key, message });
+                }
+                callers.managed.insert(manifest.name.clone(), Arc::new(managed.clone()));
+            }
             for (j, caller) in agent.callers.iter().enumerate() {
                 if let Err(why) = callers.add(caller, &manifest, trust.socket) {
                     let message = why.to_string();
@@ -211,6 +228,12 @@ impl Callers {
             (Some(one), Some(other)) if one.digest != other.digest => Err(IdentityError::Ambiguous),
             (one, other) => Ok(one.or(other)),
         }
+    }
+
+    /// The loop that the gate runs for the agent of this name, if it runs one.
+    #[must_use]
+    pub fn managed(&self, agent: &str) -> Option<&Arc<ManagedConfig>> {
+        self.managed.get(agent)
     }
 
     /// Whether a caller with this proof would still be the agent of this name.

@@ -63,10 +63,16 @@ fn the_listener_or_the_token_decides_the_manifest_and_any_doubt_is_refused() {
     let agents = [
         Config {
             ordered: false,
+            model: AgentModel::default(),
             manifest: files.manifest("one"),
             callers: vec![uid(1000), files.token("t", &format!("{T1}\n"), 0o600)],
         },
-        Config { ordered: false, manifest: files.manifest("two"), callers: vec![other, uid(1001)] },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
+            manifest: files.manifest("two"),
+            callers: vec![other, uid(1001)],
+        },
     ];
     let callers = files.load(&agents).unwrap();
     let who = |peer: &Peer, bearer| {
@@ -105,8 +111,18 @@ fn a_spiffe_id_or_a_thumbprint_identifies_an_agent_and_a_disagreement_is_refused
     let known = CallerConfig { certificate: Some(print.prefixed()), ..CallerConfig::default() };
     let one = vec![spiffe("one"), known, files.token("t", T1, 0o600)];
     let agents = [
-        Config { ordered: false, manifest: files.manifest("one"), callers: one },
-        Config { ordered: false, manifest: files.manifest("two"), callers: vec![spiffe("two")] },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
+            manifest: files.manifest("one"),
+            callers: one,
+        },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
+            manifest: files.manifest("two"),
+            callers: vec![spiffe("two")],
+        },
     ];
     let callers = files.load(&agents).unwrap();
     let who = |shown: Option<&str>, der: &[u8], bearer| {
@@ -129,8 +145,12 @@ fn a_spiffe_id_or_a_thumbprint_identifies_an_agent_and_a_disagreement_is_refused
     let (agent, auth) = who(Some("one"), b"any", Some(T1)).unwrap();
     assert_eq!((agent.as_str(), auth.method.as_str()), ("one", "token"));
     assert_eq!(auth.spiffe, Some(id("one")));
-    let twice =
-        Config { ordered: false, manifest: files.manifest("three"), callers: vec![spiffe("one")] };
+    let twice = Config {
+        ordered: false,
+        model: AgentModel::default(),
+        manifest: files.manifest("three"),
+        callers: vec![spiffe("one")],
+    };
     let errors = files.load(&[agents[0].clone(), twice]).unwrap_err();
     assert!(
         errors.contains("agents[1].callers[0]: `spiffe://example.org/one` is mapped twice"),
@@ -156,14 +176,30 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
         files.token("ok", T1, 0o600),
     ];
     let agents = [
-        Config { ordered: false, manifest: files.manifest("one"), callers: first },
         Config {
             ordered: false,
+            model: AgentModel::default(),
+            manifest: files.manifest("one"),
+            callers: first,
+        },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
             manifest: files.manifest("two"),
             callers: vec![files.token("same", T1, 0o600)],
         },
-        Config { ordered: false, manifest: files.dir.path().join("one.yaml"), callers: vec![] },
-        Config { ordered: false, manifest: files.dir.path().join("none.yaml"), callers: vec![] },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
+            manifest: files.dir.path().join("one.yaml"),
+            callers: vec![],
+        },
+        Config {
+            ordered: false,
+            model: AgentModel::default(),
+            manifest: files.dir.path().join("none.yaml"),
+            callers: vec![],
+        },
     ];
     let errors = files.load(&agents).unwrap_err();
     let expected = [

@@ -16,6 +16,7 @@ use crate::serve::agent_api::executed;
 use crate::serve::guard;
 use crate::serve::problem::Problem;
 use crate::serve::problem::exchange::Broken;
+use crate::serve::trace::{self, AnsweredBy};
 
 /// Makes one call.
 pub(super) async fn make(mut exchange: HttpExchange, run: Arc<Run>) -> Result<Response, Problem> {
@@ -92,8 +93,16 @@ async fn followed(
 pub(super) async fn show(exchange: HttpExchange, run: Arc<Run>) -> Result<Response, Problem> {
     exchange.answers_json()?;
     let (call, wait_ms) = (exchange.call()?, exchange.wait_ms()?);
-    let released = exchange.api.answer(&run, call.as_str(), wait_ms).await?;
-    Ok(exchange.kept(answer(released)))
+    match exchange.api.answer(&run, call.as_str(), wait_ms).await {
+        Ok(released) => Ok(exchange.kept(answer(released))),
+        Err(problem) if problem.code == Code::CallNotFound => {
+            let road = exchange.api.road()?;
+            let trace = trace::of_request(road, &run, &call, &AnsweredBy::new()).await?;
+            let answer = trace.and_then(CallAnswer::traced).ok_or(problem)?;
+            Ok(exchange.kept(reply::json(StatusCode::OK, &answer)))
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Stops a call. How it ended is the answer of the call.

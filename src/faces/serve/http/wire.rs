@@ -13,6 +13,7 @@ use crate::enforce::{
 };
 use crate::serve::agent_api::{self, ResultForm};
 use crate::serve::problem::{Problem, ShownReceipt};
+use crate::serve::trace::ManagedTrace;
 
 /// What an agent claims about itself. The gate compares claims with the signed manifest and records them; they grant nothing.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -246,6 +247,25 @@ pub struct CallAnswer {
     pub receipt: ShownReceipt,
     /// Whether the receipt is that of the decision, and the outcome is recorded within 50 ms. Only calls of T0 tools that only read, where the operator set `limits.batch_t0`.
     pub outcome_pending: bool,
+    /// What the gate's own loop did, if the id is that of a request to `/managed/v1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<ManagedTrace>,
+}
+
+impl CallAnswer {
+    /// What the gate's own loop did for a request; `None` if the ledger has no entry of it.
+    pub(super) fn traced(trace: ManagedTrace) -> Option<Self> {
+        let receipt = trace.receipts.last()?.clone();
+        Some(Self {
+            call_id: trace.request_id.clone(),
+            status: trace.stopped.clone(),
+            result: None,
+            result_ref: None,
+            receipt,
+            outcome_pending: false,
+            trace: Some(trace),
+        })
+    }
 }
 
 /// A result that is too large for an answer.
@@ -271,7 +291,8 @@ impl From<Released> for CallAnswer {
                 (None, Some(ResultReference { size, sha256, href }))
             }
         };
-        Self { call_id, status, result, result_ref, receipt, outcome_pending }
+        let trace = None;
+        Self { call_id, status, result, result_ref, receipt, outcome_pending, trace }
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn next_number(events: &[u8]) -> u64 {
 }
 
 /// The data of events, as far as it is JSON.
-fn data(events: &[u8]) -> impl Iterator<Item = serde_json::Value> {
+pub(super) fn data(events: &[u8]) -> impl Iterator<Item = serde_json::Value> {
     let lines = events.split(|byte| *byte == b'\n');
     let data = lines.filter_map(|line| line.strip_prefix(b"data: ".as_slice()));
     data.filter_map(|data| serde_json::from_slice(data).ok())

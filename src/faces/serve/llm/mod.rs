@@ -37,8 +37,11 @@ use reply::LlmResponse;
 use route::{ANTHROPIC, BETA, EVENTS, LIST, LlmRoute, ModelPath, Purpose, ROUTES, is_beta};
 use stream::{AnswerForm, Asking};
 
+pub(super) use managed::asks_as_text;
+
 mod credential;
 mod frames;
+mod managed;
 mod models;
 mod places;
 mod reply;
@@ -87,8 +90,8 @@ struct Known {
 /// The names and accesses of the face's routes.
 pub fn surface() -> impl Iterator<Item = (String, Access)> {
     ROUTES.iter().flat_map(|route| {
-        ["", "/r/{run}"]
-            .map(|before| (format!("{} {before}{}", route.method, route.path), route.access))
+        let paths = route.paths().into_iter();
+        paths.map(|path| (format!("{} {path}", route.method), route.access))
     })
 }
 
@@ -165,9 +168,14 @@ impl LlmShared {
                 let place = self.places.request().map_err(refuse)?;
                 let at = route.streams.map(|streams| ask_place(model, operation, streams, query));
                 let at = at.transpose().map_err(refuse)?;
+                let managed = managed::wanted(&parts.headers, dialect).map_err(refuse)?;
+                let managed = path.is_managed() || managed;
                 let read = self.read(&parts.headers, body, at).await.map_err(refuse)?;
                 let asked = Asked { dialect, operation, beta, headers: parts.headers, read };
-                let mut response = self.asked(caller, asked, known).await?;
+                let mut response = match managed {
+                    true => self.managed(caller, asked, known).await?,
+                    false => self.asked(caller, asked, known).await?,
+                };
                 AnswerSlot::new(place).keep(&mut response);
                 Ok(response)
             }
@@ -282,6 +290,7 @@ impl LlmShared {
             headers: passed_on(&headers),
             call_id: key.unwrap_or_default(),
             traceparent: guard::traceparent(&headers),
+            managed: None,
         };
         let ask = Box::pin(road.begin_ask(&run, request)).await.map_err(|failed| {
             let problem = Problem::of_model(*failed);

@@ -79,7 +79,15 @@ pub(super) fn problem(problem: &Problem, dialect: Dialect, allowed: &'static str
     response
 }
 
+/// An answer of the gate's own loop, and the receipt of its last call of the model.
+pub(super) fn managed(body: Vec<u8>, receipt: &str) -> LlmResponse {
+    stamped(text(Bytes::from(body)), receipt)
+}
+
 fn stamped(mut response: LlmResponse, receipt: &str) -> LlmResponse {
+    if receipt.is_empty() {
+        return response;
+    }
     if let Ok(line) = HeaderValue::from_str(receipt) {
         response.headers_mut().insert(RECEIPT, line);
     }

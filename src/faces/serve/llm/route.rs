@@ -13,6 +13,8 @@ const GOOGLE: &str = "/v1beta";
 const OLLAMA: &str = "/api";
 /// What stands before the name of a run.
 const RUNS: &str = "/r/";
+/// What stands before a path whose tool loop the gate runs.
+const MANAGED: &str = "/managed";
 /// Where the models are.
 const MODELS: &str = "/v1/models";
 
@@ -48,6 +50,36 @@ pub(super) struct LlmRoute {
     pub streams: Option<bool>,
 }
 
+impl LlmRoute {
+    /// Whether it stands below `/managed` too.
+    pub(super) fn has_managed(&self) -> bool {
+        match self.purpose {
+            Purpose::Ask(dialect, _) => dialect == Dialect::Chat,
+            Purpose::Models | Purpose::Model => self.path.starts_with(MODELS),
+        }
+    }
+
+    /// The model that this path names; empty if the route has no place for one. None: it is the path
+    /// of another route.
+    fn model<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let Some((before, behind)) = self.path.split_once('{') else {
+            return (self.path == path).then_some("");
+        };
+        let after = behind.split_once('}').map_or("", |(_, after)| after);
+        let model = path.strip_prefix(before)?.strip_suffix(after)?;
+        // Ids of OpenAI's clients may have several segments; a colon of Google's begins an action.
+        let is_other = before.starts_with(GOOGLE) && model.contains(['/', ':']);
+        Some(model).filter(|model| !model.is_empty() && !is_other)
+    }
+
+    /// The paths at which it stands.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let managed = self.has_managed().then(|| format!("{MANAGED}{}", self.path));
+        let all = std::iter::once(self.path.to_owned()).chain(managed);
+        all.flat_map(|path| [path.clone(), format!("/r/{{run}}{path}")]).collect()
+    }
+}
+
 const fn asks(path: &'static str, dialect: Dialect, operation: Operation) -> LlmRoute {
     let purpose = Purpose::Ask(dialect, operation);
     LlmRoute { method: "POST", path, access: Access::Enforced, purpose, streams: None }
@@ -78,26 +110,13 @@ pub(super) const ROUTES: [LlmRoute; 13] = [
     shows("/api/tags", Purpose::Models),
 ];
 
-impl LlmRoute {
-    /// The model that this path names; empty if the route has no place for one. None: it is the path
-    /// of another route.
-    fn model<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let Some((before, behind)) = self.path.split_once('{') else {
-            return (self.path == path).then_some("");
-        };
-        let after = behind.split_once('}').map_or("", |(_, after)| after);
-        let model = path.strip_prefix(before)?.strip_suffix(after)?;
-        // Ids of OpenAI's clients may have several segments; a colon of Google's begins an action.
-        let is_other = before.starts_with(GOOGLE) && model.contains(['/', ':']);
-        Some(model).filter(|model| !model.is_empty() && !is_other)
-    }
-}
-
 /// A path of the face. Nothing of it is decoded or resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ModelPath<'a> {
     /// The name of the run, if the path has one.
     run: Option<&'a str>,
+    /// Whether the gate runs the tool loop of the request.
+    managed: bool,
     /// The rest, which begins with one of [`ROOTS`].
     rest: &'a str,
 }
@@ -105,12 +124,21 @@ pub(super) struct ModelPath<'a> {
 impl<'a> ModelPath<'a> {
     /// The path, if it is the face's, known or not.
     pub(super) fn of(path: &'a str) -> Option<Self> {
-        if is_below(path) {
-            return Some(Self { run: None, rest: path });
-        }
-        let named = path.strip_prefix(RUNS)?;
-        let (run, rest) = named.split_at_checked(named.find('/')?)?;
-        is_below(rest).then_some(Self { run: Some(run), rest })
+        let (run, rest) = match path.strip_prefix(RUNS) {
+            None => (None, path),
+            Some(named) => {
+                let (run, rest) = named.split_at_checked(named.find('/')?)?;
+                (Some(run), rest)
+            }
+        };
+        let inner = rest.strip_prefix(MANAGED);
+        let (managed, rest) = (inner.is_some(), inner.unwrap_or(rest));
+        is_below(rest).then_some(Self { run, managed, rest })
+    }
+
+    /// Whether the gate runs the tool loop of the request.
+    pub(super) const fn is_managed(&self) -> bool {
+        self.managed
     }
 
     /// The name of the run, if the path has one.
@@ -123,7 +151,8 @@ impl<'a> ModelPath<'a> {
         if self.run.is_some_and(|name| !is_run_name(name)) {
             return None;
         }
-        ROUTES.iter().find_map(|route| Some((route, route.model(self.rest)?)))
+        let mut routes = ROUTES.iter().filter(|route| !self.managed || route.has_managed());
+        routes.find_map(|route| Some((route, route.model(self.rest)?)))
     }
 
     /// The dialect of the client: that of its path, or the one that its headers show.
@@ -234,6 +263,28 @@ mod tests {
             "/mcp/r/a/v1",
             "/gate/v1",
         ] {
+            assert_eq!(ModelPath::of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_loop_of_the_gate_stands_below_a_path_of_its_own_with_and_without_the_name_of_a_run() {
+        for (path, run) in [
+            ("/managed/v1/chat/completions", None),
+            ("/r/a/managed/v1/chat/completions", Some("a")),
+            ("/managed/v1/models", None),
+            ("/r/a/managed/v1/models/m", Some("a")),
+        ] {
+            let found = ModelPath::of(path).unwrap();
+            assert!(found.is_managed() && found.route().is_some(), "{path}");
+            assert_eq!(found.run(), run);
+        }
+        for path in ["/managed/v1/messages", "/managed/v1/responses", "/managed/v1/files"] {
+            assert!(ModelPath::of(path).is_some() && purpose(path).is_none(), "{path}");
+        }
+        for path in
+            ["/managed", "/managed/", "/managed/r/a/v1/models", "/managedv1", "/managed/managed/v1"]
+        {
             assert_eq!(ModelPath::of(path), None, "{path}");
         }
     }

@@ -87,6 +87,11 @@ impl From<ModelReply> for StreamReply {
 }
 
 impl StreamHead {
+    /// The head of an answer of the gate's own loop, which has a receipt for each of its calls.
+    pub(super) fn of_the_gate() -> Self {
+        Self { status: StatusCode::OK, headers: HeaderMap::new(), receipt: String::new() }
+    }
+
     fn of(head: &FlowHead) -> Self {
         Self {
             status: StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY),

@@ -283,12 +283,14 @@ mod tests {
             mark: None,
             nonce: Absent,
             obligations: List::default(),
+            parent: None,
             proposed_by: None,
             reasons: [record::call::Reason { code, detail, message: "m".into(), rule: "r".into() }]
                 .into_iter()
                 .collect(),
             taint: None,
             tier: None,
+            tools_text: None,
             traceparent: None,
         };
         let salt = [7; 32];

@@ -62,6 +62,9 @@ struct DescribedFace {
     output_tokens_max: u64,
     pass_members: BTreeSet<String>,
     remote_hosts: Vec<String>,
+    /// Model ids without tool calls.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    without_tools: BTreeSet<String>,
 }
 
 impl DescribedFace {
@@ -70,7 +73,16 @@ impl DescribedFace {
             face.rules.clone();
         let (dialects, offered) = (face.dialects.clone(), face.offered.clone());
         let hosted_tools = hosted_tools.as_str().to_owned();
-        Self { dialects, offered, hosted_tools, output_tokens_max, pass_members, remote_hosts }
+        let without_tools = face.without_tools.clone();
+        Self {
+            dialects,
+            offered,
+            hosted_tools,
+            output_tokens_max,
+            pass_members,
+            remote_hosts,
+            without_tools,
+        }
     }
 
     /// The face of a tool that asks no provider: what concerns the upstreams is empty.
@@ -80,6 +92,7 @@ impl DescribedFace {
         Some(ModelFace {
             dialects,
             offered,
+            without_tools: self.without_tools,
             rules: AskRules { pass_members, remote_hosts, hosted_tools, output_tokens_max },
             denied_as: DeniedAs::Call,
             hold_wait: Duration::ZERO,

@@ -1,0 +1,65 @@
+//! The loop that the gate ran for the recorded agent, as far as its requests to the model show it: the
+//! gate of a replay runs the same one.
+
+use std::collections::BTreeSet;
+
+use super::Error;
+use super::line::ToolList;
+use super::recording::Recording;
+use crate::domain::dialect::Dialect;
+use crate::domain::json::Json;
+use crate::identity::callers::{ManagedConfig, TextTools, offered_name};
+
+impl Recording {
+    /// The loop of the recorded agent; `None` if the gate ran none.
+    ///
+    /// # Errors
+    /// A step cannot be read.
+    pub fn managed(&self) -> Result<Option<ManagedConfig>, Error> {
+        let (mut iterations_max, mut offered) = (0, BTreeSet::new());
+        let mut has_text = false;
+        for place in &self.places {
+            let step = self.step(place)?;
+            let Some(number) = iteration(&step.call) else { continue };
+            if step.form().is_none_or(|(dialect, _)| dialect != Dialect::Chat) {
+                continue;
+            }
+            // WHY the most: a request that ended before asked for no more.
+            iterations_max = number.max(iterations_max);
+            let tools = step.args.get("tools").and_then(Json::as_array).unwrap_or_default();
+            let name = |tool: &Json| Some(tool.get("function")?.get("name")?.as_str()?.to_owned());
+            has_text |= tools.is_empty();
+            offered.extend(tools.iter().filter_map(name));
+        }
+        if iterations_max == 0 {
+            return Ok(None);
+        }
+        let known = self.tools.read().map(ToolList::definitions).unwrap_or_default();
+        let shown = known.into_keys().filter(|name| offered.contains(&offered_name(name)));
+        let tools = (!has_text).then(|| shown.collect());
+        Ok(Some(ManagedConfig { iterations_max, tools, text_tools: TextTools::Auto }))
+    }
+}
+
+/// The most that a configuration takes.
+const ITERATIONS_MAX: u32 = 32;
+
+/// The number of a step that asks a model, from the id of its call.
+fn iteration(call: &str) -> Option<u32> {
+    let (_, number) = call.rsplit_once("-m")?;
+    number.parse().ok().filter(|number| (1..=ITERATIONS_MAX).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_asks_a_model_has_its_number_in_its_id() {
+        assert_eq!(iteration("req-m1"), Some(1));
+        assert_eq!(iteration("a-m2-m12"), Some(12));
+        for id in ["req", "req-m", "req-m0", "req-m33", "req-m1-t1", "req-mx", ""] {
+            assert_eq!(iteration(id), None, "{id}");
+        }
+    }
+}
