@@ -19,6 +19,7 @@ use super::stream::{
     self as answers, AnswerForm, StreamHead, StreamPart, StreamParts, StreamReply,
 };
 use super::{Asked, Known, LlmShared, ModelCaller, call_id, frames, passed_on, sent};
+use crate::catalog::llm::framing::StreamFraming;
 use crate::domain::code::Code;
 use crate::domain::dialect::{Dialect, Operation};
 use crate::domain::id::{CallId, ToolName};
@@ -120,7 +121,8 @@ impl LlmShared {
                 drop(memory);
                 begun
             });
-            return answers::answered(asking, AnswerForm { dialect: Dialect::Chat, place }).await;
+            let (dialect, framing) = (Dialect::Chat, StreamFraming::Events);
+            return answers::answered(asking, AnswerForm { dialect, framing, place }).await;
         }
         let ended = Box::pin(work.run()).await?;
         drop(memory);
@@ -434,7 +436,7 @@ impl LoopParts {
                 return Some(StreamPart::Bytes(bytes));
             }
             match self.ended.take() {
-                Some(Ok(end)) => return Some(StreamPart::End(end)),
+                Some(Ok(end)) => return Some(StreamPart::End(end, None)),
                 Some(Err(problem)) => return Some(StreamPart::Broken(Box::new(problem))),
                 None => {}
             }
