@@ -38,7 +38,7 @@ async fn the_result_of_a_governed_tool_that_never_came_to_the_gate_is_a_finding(
         assert_eq!(findings(&gate), Vec::<Value>::new());
 
         // The agent has a result, and the tool was not called.
-        let next = dialect.followed(&body, call, "done");
+        let next = dialect.followed(&body, call, &format!("done {n}"));
         asked(&gate, dialect, &next, &dialect.whole("thanks", &[])).await;
         let found = findings(&gate);
         assert_eq!(found.len(), 1, "{found:?}");

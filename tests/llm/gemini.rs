@@ -252,7 +252,7 @@ async fn models_are_listed_and_tokens_counted_in_the_words_of_google() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instructions_tools_and_messages_are_stored_once() {
-    let mut gate = Gate::start().await;
+    let gate = Gate::start().await;
     let mut request = GEMINI.offering("first", false, &["Bash"]);
     for turn in 0..4 {
         gate.provider.answers(Answer::json(200, &GEMINI.whole("hello", &[])));
@@ -262,7 +262,6 @@ async fn instructions_tools_and_messages_are_stored_once() {
         said.push(json!({"role": "model", "parts": [{"text": "hello"}]}));
         said.push(json!({"role": "user", "parts": [{"text": format!("turn {turn}")}]}));
     }
-    gate.sidecar.stop().await;
     let instructions = gate.payloads("instructions");
     assert_eq!(instructions.len(), 1, "{instructions:?}");
     assert!(instructions[0].contains(INSTRUCTIONS));

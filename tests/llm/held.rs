@@ -129,7 +129,7 @@ async fn a_request_that_is_approved_while_its_client_waits_is_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_approved_later_runs_once_its_client_asks_again() {
     let gate = gate(1).await;
-    for dialect in ALL {
+    for dialect in &DIALECTS {
         for stream in [false, true] {
             let body = dialect.request(&format!("hi {stream}"), stream);
             let asked = gate.provider.asked().len();
@@ -153,8 +153,8 @@ async fn a_request_that_is_approved_later_runs_once_its_client_asks_again() {
             assert_ne!(next.header("wicketgate-call"), Some(hold.1.as_str()), "{next:?}");
         }
     }
-    assert_eq!(gate.entries("call.held").len(), 20);
-    assert_eq!(gate.entries("call.completed").len(), 10);
+    assert_eq!(gate.entries("call.held").len(), 12);
+    assert_eq!(gate.entries("call.completed").len(), 6);
     gate.checked().await;
 }
 

@@ -185,7 +185,7 @@ pub fn call_part((id, name, arguments): &(&str, &str, &str)) -> Value {
     if !id.is_empty() {
         call["id"] = json!(id);
     }
-    json!({"functionCall": call, "thoughtSignature": format!("sig+{name}/{id}==")})
+    json!({"functionCall": call, "thoughtSignature": format!("sig+{id}==")})
 }
 
 /// The lines of Ollama with these messages; the last one ends the answer.
