@@ -428,6 +428,63 @@ async fn the_trace_of_a_request_can_be_asked_for_later() {
     gate.checked().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_payloads_are_not_stored_has_the_same_loop() {
+    let gate = Gate::start_with(manages, |spec| spec["incognito"] = json!("required")).await;
+    for stream in [false, true] {
+        let asks = chunks(&chat_call(0, "c1", "work__do", "{}"), "tool_calls");
+        let done = chunks(&[json!({"content": "done"})], "stop");
+        if stream {
+            gate.provider.answers(Answer::events(&asks));
+            gate.provider.answers(Answer::events(&done));
+        } else {
+            gate.provider.answers(asks_for(&[("c1", "work__do", "{}")]));
+            gate.provider.answers(says("done"));
+        }
+        let reply = gate.ask("POST", PATH, &[], &request(stream).to_string()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert!(reply.body.contains("\"content\":\"done\""), "{reply:?}");
+        assert!(reply.body.contains("\"stopped\":\"end\""), "{reply:?}");
+        assert!(reply.body.contains("-m1-t1\""), "{reply:?}");
+    }
+    assert_eq!(gate.tool.count(), 2);
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_leaves_ends_the_call_of_the_model_and_no_tool_that_changes_something() {
+    let gate = start().await;
+    let mut waits = says("never read");
+    waits.parts.insert(0, crate::provider::Part::Wait);
+    gate.provider.answers(waits);
+    let body = request(false).to_string();
+    let wire = gate.begin("POST", PATH, &[("Idempotency-Key", "one")], &body).await;
+    crate::within("the provider to be asked", async {
+        while gate.provider.asked().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    drop(wire);
+    gate.provider.left().await;
+    gate.provider.answers(asks_for(&[("c1", "work__do", "{}")]));
+    gate.tool.hold();
+    let wire = gate.begin("POST", PATH, &[("Idempotency-Key", "two")], &body).await;
+    gate.tool.entered(1).await;
+    drop(wire);
+    gate.tool.release();
+    gate.tool.inside(0).await;
+    let kinds = |kind: &str| gate.entries(kind).len();
+    crate::within("the end of the call", async {
+        while kinds("call.completed") < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(gate.tools_of("call.cancelled"), ["llm.main"]);
+    gate.checked().await;
+}
+
 /// A gate whose model has no tool calls.
 async fn start_as_text() -> Gate {
     Gate::start_with(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Road;
-use super::answer::{self, Answer, Fault};
+use super::answer::{Answer, Fault};
 use super::asking::model_tool;
 use super::condition::Condition;
 use super::proposals::{arguments, is_held};
@@ -240,7 +240,7 @@ impl Road {
         let Some(step) = self.ledger.step(run.id(), call).await.map_err(unread)? else {
             return Ok(None);
         };
-        let answer = answer::of_recalled(&step.recalled);
+        let answer = self.recalled(run, &step.recalled);
         Ok(Some(StepView {
             tool: step.tool.map(|tool| tool.to_string()).unwrap_or_default(),
             parent: step.parent,
