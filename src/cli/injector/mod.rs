@@ -1,4 +1,4 @@
-//! `wicketgate injector certs`.
+//! `wicketgate control injector certs`.
 
 use clap::Subcommand;
 
