@@ -1,4 +1,4 @@
-"""`wicketgate injector certs` as the chart starts it, against an API server: certs.py FOLDER-OF-THE-PROGRAM."""
+"""`wicketgate control injector certs` as the chart starts it, against an API server: certs.py FOLDER-OF-THE-PROGRAM."""
 
 import base64
 import copy

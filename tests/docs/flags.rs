@@ -38,7 +38,7 @@ const TWO_VALUES: [(&str, &str); 7] = [
 ];
 
 /// Commands that print facts of another kind than one JSON object, or none.
-const NO_JSON: [(&str, &str); 18] = [
+const NO_JSON: [(&str, &str); 19] = [
     ("wicketgate serve mcp", "speaks MCP"),
     ("wicketgate serve mcp wrap", "speaks MCP"),
     ("wicketgate manifest init", "writes one file"),
@@ -48,6 +48,7 @@ const NO_JSON: [(&str, &str); 18] = [
     ("wicketgate policy suggest", "prints a document of its own"),
     ("wicketgate policy unpack", "writes one directory"),
     ("wicketgate evidence guide", "prints a document of its own"),
+    ("wicketgate control injector certs", "prints what it changes, for the log of its Job"),
     ("wicketgate config print", "prints a document of its own"),
     ("wicketgate config schema", "prints a document of its own"),
     ("wicketgate config doc", "prints a document of its own"),

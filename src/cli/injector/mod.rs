@@ -1,4 +1,4 @@
-//! `wicketgate injector`: pods of Kubernetes get their gate.
+//! `wicketgate control injector`: pods of Kubernetes get their gate.
 
 use clap::Subcommand;
 

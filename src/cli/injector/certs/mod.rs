@@ -1,4 +1,4 @@
-//! `wicketgate injector certs`.
+//! `wicketgate control injector certs`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ mod secret;
 /// in every bundle for 30 days before it signs, and an old one for 30 days after, so that no rotation refuses a pod. Run it once a day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-        wicketgate injector certs --namespace wicketgate-system --secret wicketgate-injector-tls \\\n    \
+        wicketgate control injector certs --namespace wicketgate-system --secret wicketgate-injector-tls \\\n    \
         --webhook mutating/wicketgate-system-wicketgate-injector --webhook validating/wicketgate-system-wicketgate-injector\n\n\
         It needs `get` and `update` of the Secret, and `get` and `patch` of each webhook configuration, by name. A configuration\n\
         that was applied again without its bundle gets it back, and is reported. Exits with 1 if the API server refuses.")]
