@@ -147,7 +147,7 @@ mod tests {
         );
         let name = |more: usize| format!("a.{}", "b".repeat(more));
         let (long, fits) = (name(62), name(61));
-        assert_eq!(offered([long.as_str()].into_iter()), Err(ManagedError::TooLong(long.clone())));
+        assert_eq!(offered([long.as_str()].into_iter()), Err(ManagedError::TooLong(long)));
         assert!(offered([fits.as_str()].into_iter()).is_ok());
         let many: Vec<String> = (0..=OFFERED_MAX).map(|n| format!("t{n}")).collect();
         let all = many.iter().map(String::as_str);
