@@ -189,3 +189,10 @@ fn certificates_of_the_injector_are_renewed_over_a_year_and_verify_against_every
     let said = ask("certs.py", &[programs.to_str().unwrap()]);
     assert!(said.contains("every certificate verified against every bundle"), "{said}");
 }
+
+#[test]
+fn the_injector_gives_a_pod_what_the_charts_profile_says_and_refuses_what_the_backstop_refuses() {
+    let programs = std::path::Path::new(program::gate()).parent().unwrap();
+    let said = ask("injection.py", &["served", programs.to_str().unwrap()]);
+    assert!(said.contains("are what the merge says"), "{said}");
+}
