@@ -52,6 +52,8 @@ const MODELS: [&str; 32] = [
     "GET /r/{run}/managed/v1/models",
     "GET /v1/models/{id}",
     "GET /r/{run}/v1/models/{id}",
+    "GET /managed/v1/models/{id}",
+    "GET /r/{run}/managed/v1/models/{id}",
     "POST /v1beta/models/{model}:generateContent",
     "POST /r/{run}/v1beta/models/{model}:generateContent",
     "POST /v1beta/models/{model}:streamGenerateContent",
@@ -66,8 +68,6 @@ const MODELS: [&str; 32] = [
     "POST /r/{run}/api/chat",
     "GET /api/tags",
     "GET /r/{run}/api/tags",
-    "GET /managed/v1/models/{id}",
-    "GET /r/{run}/managed/v1/models/{id}",
 ];
 
 #[test]
