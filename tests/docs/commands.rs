@@ -130,7 +130,9 @@ fn refused(name: &str, args: &[String]) -> Option<String> {
     let open = Regex::new(r"\$|…|^(sha256:)?(RUN|DIGEST)$").unwrap();
     let mut why = None;
     for value in STANDING {
-        let args = args.iter().map(|word| if open.is_match(word) { value } else { word });
+        // A list of the shell stands for any number of words.
+        let args = args.iter().filter(|word| !word.ends_with("[@]}"));
+        let args = args.map(|word| if open.is_match(word) { value } else { word });
         let words = std::iter::once(name).chain(args);
         let parsed = program(name).try_get_matches_from(words);
         match parsed.err().filter(clap::Error::use_stderr) {

@@ -23,8 +23,8 @@ use crate::telemetry::setup;
 /// `wicketgate.dev/agents` names the containers of the agent, all containers without it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-        wicketgate injector serve --profiles profiles --tls-cert tls.crt --tls-key tls.key\n  \
-        wicketgate injector serve --profiles profiles --listen 0.0.0.0:7303 --tls-cert tls.crt --tls-key tls.key\n\n\
+        wicketgate control injector serve --profiles profiles --tls-cert tls.crt --tls-key tls.key\n  \
+        wicketgate control injector serve --profiles profiles --listen 0.0.0.0:7303 --tls-cert tls.crt --tls-key tls.key\n\n\
         `POST /mutate` gives a pod its gate, `POST /validate` refuses a pod that lacks a part of it; `/livez`, `/readyz` and\n\
         `/metrics` are beside them. Profiles and certificate are read again when they change; unusable ones are refused, and\n\
         the old ones stay in use. `/readyz` fails 24 hours before the certificate ends. The injector needs no permission in\n\
