@@ -21,6 +21,7 @@ import yaml
 import backstop
 import kustomize
 from admission import ApiServer, Refused, Remote, review, with_defaults, with_token
+from engines import Both
 from rendering import IMAGE, TOP, VERSION, native_sidecar, restricted_pod
 
 PINNED = f"{IMAGE['repository']}@{IMAGE['digest']}"
@@ -148,7 +149,7 @@ def governed(pod, agents):
 def rules():
     """The admission rules that stay when the injector is gone."""
     policies, params, _ = backstop.rules()
-    return backstop.Judge(policies["pods"], params)
+    return backstop.Judge(policies["pods"], params, Both())
 
 
 def workloads():
