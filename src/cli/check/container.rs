@@ -151,7 +151,7 @@ impl Container {
     /// The section as the container would say it. What only the cluster knows is skipped.
     pub(super) fn told(&self, section: CheckSection) -> CheckSection {
         let root = self.root.display().to_string();
-        let unknown = |text: &str| self.elsewhere.iter().any(|place| text.contains(place.as_str()));
+        let unknown = |text: &str| self.elsewhere.iter().any(|place| is_named(text, place));
         section.told(&|text| text.replace(&root, ""), &|text| {
             unknown(text).then(|| format!("not checked here, it is the cluster's: {text}"))
         })
@@ -194,6 +194,15 @@ fn elsewhere(of: &Value) -> Vec<String> {
     [SECRETS.to_owned()].into_iter().chain(mounts).chain(given).collect()
 }
 
+/// Whether a text names this, or what is below it; `/data` is not in `/database`.
+fn is_named(text: &str, place: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let place = place.trim_end_matches('/');
+    let ends = text.match_indices(place).map(|(at, _)| at.saturating_add(place.len()));
+    let mut rest = ends.filter_map(|end| text.get(end..));
+    !place.is_empty() && rest.any(|rest| !rest.starts_with(goes_on))
+}
+
 /// Puts the later values over the earlier ones, mapping by mapping.
 fn merge(into: &mut Value, later: Value) {
     match (into, later) {
@@ -229,4 +238,23 @@ fn set_file(values: &mut Value, pair: &str) -> Result<(), ContainerError> {
     });
     merge(values, nested);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_cluster_mounts_is_the_clusters() {
+        for (text, place, named) in [
+            ("`/data/x` is missing", "/data", true),
+            ("`/data` is missing", "/data/", true),
+            ("`/database/x` is missing", "/data", false),
+            ("`/data-2` is missing", "/data", false),
+            ("`/etc/wicketgate/x` is missing", "/", false),
+            ("`API_KEY` is not set", "`API_KEY`", true),
+        ] {
+            assert_eq!(is_named(text, place), named, "{text}: {place}");
+        }
+    }
 }
