@@ -135,13 +135,17 @@ class Remote:
             "127.0.0.1", self.at.port, timeout=TIMEOUT, context=ssl.create_default_context(cafile=bundle))
 
     def send(self, method, path, body=None):
-        """(status, body) of one request. The connection is kept, as the API server keeps it."""
+        """(status, body) of one request. The connection is kept, and a new one is made once if the kept one ended meanwhile: the client of
+        the API server does both."""
+        kept = self.connection.sock is not None
         try:
             self.connection.request(method, path, body, {"Content-Type": "application/json"})
             answer = self.connection.getresponse()
             return answer.status, answer.read()
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as error:
             self.connection.close()
+            if kept and not isinstance(error, TimeoutError):
+                return self.send(method, path, body)
             raise
 
     def asked(self, path, pod, operation="CREATE", old=None):
