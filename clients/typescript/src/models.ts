@@ -70,6 +70,8 @@ export interface CallAnswer {
   result_ref?: ResultReference | null;
   /** The tool's own status: `200`, `ok`. */
   status: string;
+  /** What the gate's own loop did, if the id is that of a request to `/managed/v1`. */
+  trace?: ManagedTrace | null;
 }
 
 /** One call. */
@@ -106,6 +108,29 @@ export interface ChallengeBody {
   operators?: string | null;
   /** Files and directories of the gate that the agent must not change. */
   paths: string[];
+}
+
+/** What the gate's loop did for one request. */
+export interface ManagedTrace {
+  /** How often the model was asked. */
+  iterations: number;
+  /** The model that answered last, by its own account. */
+  model: string;
+  /** `enforce`; `observe` if a decision was recorded and not enforced; `simulate`. */
+  policy_mode: string;
+  /** The entries that record how the calls of the model and of the tools ended, in order. */
+  receipts: Receipt[];
+  /** The request: its `Idempotency-Key`, or the id that the gate gave it. */
+  request_id: string;
+  /** The run, a UUID. */
+  run_id: string;
+  /** `end`: the model asked for no more tools. `iterations`: it did, and the gate asks no more often. `unfinished`: the
+client left, or the gate was ended. Else the code of the problem that ended the request. */
+  stopped: string;
+  /** The tables that the tools queried, sorted. */
+  tables_queried: string[];
+  /** The tool calls, in order. */
+  tools_used: UsedTool[];
 }
 
 /** No members. */
@@ -332,4 +357,20 @@ export interface ToolBody {
 export interface ToolList {
   /** Sorted by name. */
   tools: ToolBody[];
+}
+
+/** One tool call of the loop. */
+export interface UsedTool {
+  /** The id of the call. */
+  call_id: string;
+  /** The code of its problem; empty if it gave a result. */
+  code: string;
+  /** The tool. */
+  name: string;
+  /** The entry that records how it ended. */
+  receipt?: Receipt | null;
+  /** The tool's own status, or the finer code of the problem. */
+  status: string;
+  /** `allow`, `deny` or `require_approval`. */
+  verdict: string;
 }

@@ -100,6 +100,8 @@ class CallAnswer:
     result: Any = None
     # Where the result is, if it is larger than 1 MiB.
     result_ref: ResultReference | None = None
+    # What the gate's own loop did, if the id is that of a request to `/managed/v1`.
+    trace: ManagedTrace | None = None
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> CallAnswer:
@@ -111,6 +113,7 @@ class CallAnswer:
             status=value["status"],
             result=value.get("result"),
             result_ref=None if value.get("result_ref") is None else ResultReference.of(value["result_ref"]),
+            trace=None if value.get("trace") is None else ManagedTrace.of(value["trace"]),
         )
 
 
@@ -173,6 +176,46 @@ class ChallengeBody:
             nonce=value["nonce"],
             paths=value["paths"],
             operators=value.get("operators"),
+        )
+
+
+@dataclass(frozen=True)
+class ManagedTrace:
+    """What the gate's loop did for one request."""
+
+    # How often the model was asked.
+    iterations: int
+    # The model that answered last, by its own account.
+    model: str
+    # `enforce`; `observe` if a decision was recorded and not enforced; `simulate`.
+    policy_mode: str
+    # The entries that record how the calls of the model and of the tools ended, in order.
+    receipts: list[Receipt]
+    # The request: its `Idempotency-Key`, or the id that the gate gave it.
+    request_id: str
+    # The run, a UUID.
+    run_id: str
+    # `end`: the model asked for no more tools. `iterations`: it did, and the gate asks no more often. `unfinished`:
+    # the client left, or the gate was ended. Else the code of the problem that ended the request.
+    stopped: str
+    # The tables that the tools queried, sorted.
+    tables_queried: list[str]
+    # The tool calls, in order.
+    tools_used: list[UsedTool]
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> ManagedTrace:
+        """Reads a JSON object; members that this version does not know are left out."""
+        return cls(
+            iterations=value["iterations"],
+            model=value["model"],
+            policy_mode=value["policy_mode"],
+            receipts=[Receipt.of(one) for one in value["receipts"]],
+            request_id=value["request_id"],
+            run_id=value["run_id"],
+            stopped=value["stopped"],
+            tables_queried=value["tables_queried"],
+            tools_used=[UsedTool.of(one) for one in value["tools_used"]],
         )
 
 
@@ -562,4 +605,34 @@ class ToolList:
         """Reads a JSON object; members that this version does not know are left out."""
         return cls(
             tools=[ToolBody.of(one) for one in value["tools"]],
+        )
+
+
+@dataclass(frozen=True)
+class UsedTool:
+    """One tool call of the loop."""
+
+    # The id of the call.
+    call_id: str
+    # The code of its problem; empty if it gave a result.
+    code: str
+    # The tool.
+    name: str
+    # The tool's own status, or the finer code of the problem.
+    status: str
+    # `allow`, `deny` or `require_approval`.
+    verdict: str
+    # The entry that records how it ended.
+    receipt: Receipt | None = None
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> UsedTool:
+        """Reads a JSON object; members that this version does not know are left out."""
+        return cls(
+            call_id=value["call_id"],
+            code=value["code"],
+            name=value["name"],
+            status=value["status"],
+            verdict=value["verdict"],
+            receipt=None if value.get("receipt") is None else Receipt.of(value["receipt"]),
         )
