@@ -76,6 +76,7 @@ fn model(at: SocketAddr) -> Kind {
             http2: false,
             price: None,
             output_tokens_field: "max_tokens",
+            native_tools: true,
         }],
     })
 }

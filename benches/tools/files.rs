@@ -15,7 +15,8 @@ const SIZES: [usize; 3] = [1 << 10, 64 << 10, 256 << 10];
 
 fn bindings(root: &Path) -> Vec<Binding> {
     let root = Root { name: "bench".into(), path: root.to_owned(), ..Root::default() };
-    let writing = || Kind::FileWrite(Writing { root: root.clone(), create_parents: false });
+    let writing =
+        || Kind::FileWrite(Writing { root: root.clone(), create_parents: false, edits: false });
     vec![
         binding("t0", Tier::T0, Kind::FileRead(root.clone())),
         binding("t", Tier::T1, writing()),
