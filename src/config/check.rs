@@ -2,6 +2,7 @@
 //! one wrong field hides no other.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,8 @@ use crate::operator::enrolment::HUBS;
 use crate::serve::tls::Section;
 use crate::yaml::Document;
 
-/// Bytes of a Unix socket's path.
-const SOCKET_PATH_MAX: usize = 107;
+/// Bytes of a Unix socket's path, without the zero that ends it (unix(7), `sun_path`).
+pub const SOCKET_PATH_MAX: usize = 107;
 
 struct Check<'a> {
     document: &'a Document,
@@ -58,6 +59,28 @@ pub(super) fn check(
     check.all(super::telemetry::check(value));
     check.all(super::pools::check(value));
     check.ledger(env)
+}
+
+/// Adds each socket whose path the kernel would not take where the gate runs: a check of a
+/// container's files has moved it below `root`.
+pub(super) fn sockets(document: &Document, root: Option<&Path>, problems: &mut Vec<Problem>) {
+    let mut check = Check { document, problems };
+    let callers = |(i, agent): (usize, &Value)| {
+        let count = agent.get("callers").and_then(Value::as_array).map_or(0, Vec::len);
+        (0..count).map(move |j| format!("/agents/{i}/callers/{j}/socket"))
+    };
+    let agents = check.list("/agents").iter().enumerate().flat_map(callers);
+    for pointer in iter::once("/listen/socket".to_owned()).chain(agents).collect::<Vec<_>>() {
+        let path = Path::new(check.text(&pointer).unwrap_or_default());
+        let there = root.and_then(|root| path.strip_prefix(root).ok());
+        let there = there.map_or_else(|| path.to_owned(), |path| Path::new("/").join(path));
+        let bytes = there.as_os_str().len();
+        if bytes > SOCKET_PATH_MAX {
+            let message =
+                format!("the socket path has {bytes} bytes, the maximum is {SOCKET_PATH_MAX}");
+            check.add(&pointer, message);
+        }
+    }
 }
 
 impl Check<'_> {
@@ -114,20 +137,8 @@ impl Check<'_> {
         if self.document.value.pointer("/listen/tls").is_some() && agents.is_empty() {
             self.add("/listen/tls", "`listen.tcp` is off: TLS has no listener to apply to");
         }
-        if let Some(path) = self.text("/listen/socket").map(str::to_owned) {
-            self.socket("/listen/socket", &path);
-        } else if agents.is_empty() {
+        if self.text("/listen/socket").is_none() && agents.is_empty() {
             self.add("/listen", "neither `socket` nor `tcp` is set: agents could not connect");
-        }
-    }
-
-    fn socket(&mut self, pointer: &str, path: &str) {
-        if path.len() > SOCKET_PATH_MAX {
-            let message = format!(
-                "the socket path has {} bytes, the maximum is {SOCKET_PATH_MAX}",
-                path.len()
-            );
-            self.add(pointer, message);
         }
     }
 
@@ -282,12 +293,6 @@ impl Check<'_> {
                             let first = first.trim_start_matches('/').replace('/', ".");
                             problems.push((at, format!("the same caller as `{first}`: the gate could not tell the two agents apart")));
                         }
-                    }
-                }
-                if let Some(socket) = &caller.socket {
-                    let bytes = socket.as_os_str().len();
-                    if bytes > SOCKET_PATH_MAX {
-                        problems.push((format!("/agents/{i}/callers/{j}/socket"), format!("the socket path has {bytes} bytes, the maximum is {SOCKET_PATH_MAX}")));
                     }
                 }
             }

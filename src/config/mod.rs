@@ -50,6 +50,7 @@ pub mod tls;
 mod trust;
 
 pub use alerts::Alerts;
+pub use check::SOCKET_PATH_MAX;
 use complete::{below, complete, resolve};
 pub use firewall::{Firewall, own_rules};
 pub use isolation::{Isolation, Posture, SelfTest};
@@ -340,6 +341,7 @@ impl Config {
         if let Some(root) = root {
             below(&mut document.value, &schema, root);
         }
+        check::sockets(&document, root, &mut problems);
         let connect = check::check(&document, env, &mut problems);
         if problems.is_empty() {
             problems.extend(unread::<catalog::Tool>(&document, "tools"));

@@ -177,16 +177,26 @@ fn what_only_the_cluster_mounts_is_skipped_and_what_the_chart_sets_counts() {
 #[test]
 fn a_container_below_a_directory_is_checked_and_values_that_are_none_are_named() {
     let folder = Folder::with_manifest();
-    std::fs::create_dir_all(folder.path("image/etc/wicketgate/keys")).unwrap();
+    // Longer than a socket's path may be: the container has other paths.
+    let root = &format!("image-{}", "x".repeat(107));
+    let config = &format!("{root}/etc/wicketgate/wicketgate.yaml");
+    std::fs::create_dir_all(folder.path(&format!("{root}/etc/wicketgate/keys"))).unwrap();
     for file in ["agent.yaml", "agent.yaml.sig.json", "k.pub"] {
-        folder.write(&format!("image/etc/wicketgate/keys/{file}"), folder.read(file));
+        folder.write(&format!("{root}/etc/wicketgate/keys/{file}"), folder.read(file));
     }
-    folder.write("image/etc/wicketgate/wicketgate.yaml", MOUNTED);
-    let config = "image/etc/wicketgate/wicketgate.yaml";
-    let said = folder.run(&["check", "--root", "image", "--config", config]).ends(0);
+    folder.write(config, MOUNTED);
+    let check = ["check", "--root", root, "--config", config];
+    let said = folder.run(&check).ends(0);
     assert!(said.out.contains("√ agent `example-agent`"), "{}", said.out);
+    let longest = format!("/{}", "s".repeat(106));
+    folder.write(config, format!("listen: {{socket: {longest}}}\n{MOUNTED}"));
+    folder.run(&check).ends(0);
+    folder.edit(config, &longest, &format!("{longest}s"));
+    let said = folder.run(&check).ends(78);
+    assert!(said.out.contains("listen.socket: the socket path has 108 bytes"), "{}", said.out);
+    folder.write(config, MOUNTED);
     folder.edit(config, "keys/agent.yaml", "keys/other.yaml");
-    let said = folder.run(&["check", "--root", "image", "--config", config]).ends(78);
+    let said = folder.run(&check).ends(78);
     assert!(said.out.contains("`/etc/wicketgate/keys/other.yaml`"), "{}", said.out);
 
     folder.write("values.yaml", "gate: {files: {agent.yaml: x}}\n");

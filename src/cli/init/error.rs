@@ -10,12 +10,10 @@ use crate::catalog::lock;
 use crate::cli::error::Occupied;
 use crate::cli::reader::ConfigError;
 use crate::cli::{BundleError, Cause, FileError};
+use crate::config::SOCKET_PATH_MAX;
 use crate::crypto::keys;
 use crate::identity;
 use crate::policy::fault;
-
-/// Bytes of a Unix socket's path.
-pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Why no configuration is written.
 #[derive(Debug, thiserror::Error)]
