@@ -41,6 +41,7 @@ mod launch;
 mod ledger;
 mod ledger_verify;
 mod lint;
+mod listening;
 mod live;
 mod man;
 mod manifest;

@@ -4,16 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-
 use super::error::Occupied;
-use super::{Exit, Failure, argument, say, write_new};
+use super::{Exit, Failure, argument, listening, say, write_new};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::crypto::files::beside;
 use crate::crypto::keys::SecretKey;
 use crate::crypto::note::VerifierKey;
-use crate::serve::listener;
 use crate::telemetry::setup;
 use crate::witness::server::{self, WitnessServer};
 use crate::witness::state::{Error, Store, read_logs};
@@ -119,7 +115,8 @@ async fn serve(command: &Serve) -> Result<(), Failure> {
     let logging = setup::init("info", command.json, None);
     let _logging = logging.map_err(Failure::config)?;
     let witness = open(command)?;
-    listen(witness, command.listen).await
+    let serving = |listener, shutdown| server::serve(witness, listener, shutdown);
+    listening::until_signal("http", command.listen, serving).await
 }
 
 fn open(command: &Serve) -> Result<WitnessServer, Failure> {
@@ -139,23 +136,4 @@ fn open(command: &Serve) -> Result<WitnessServer, Failure> {
         store,
         clock: Arc::new(SystemClock::new()),
     })
-}
-
-async fn listen(witness: WitnessServer, addr: SocketAddr) -> Result<(), Failure> {
-    // WHY: the handlers come before the announcement of the listener, so that no signal is missed.
-    let mut term = signal(SignalKind::terminate()).map_err(Failure::invalid)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(Failure::invalid)?;
-    let listener = listener::tcp(addr).await.map_err(Failure::invalid)?;
-    let shutdown = CancellationToken::new();
-    say(format!("listening on http://{}", listener.place()));
-    let mut serving = std::pin::pin!(server::serve(witness, listener, shutdown.clone()));
-    tokio::select! {
-        biased;
-        () = &mut serving => return Ok(()),
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    shutdown.cancel();
-    serving.await;
-    Ok(())
 }

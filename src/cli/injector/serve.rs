@@ -4,14 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
-
-use super::super::{Exit, Failure, say, serve};
+use super::super::{Exit, Failure, listening, serve};
 use crate::clock::SystemClock;
 use crate::injector::ProfileDirectory;
 use crate::injector::server::{self, InjectorServer};
-use crate::serve::listener;
 use crate::serve::tls::{Clients, Files, Tls};
 use crate::telemetry::injector::InjectorMetrics;
 use crate::telemetry::setup;
@@ -59,25 +55,8 @@ pub(super) async fn run(command: &InjectorServe) -> Result<Exit, Failure> {
     let (cert, key) = (command.tls_cert.clone(), command.tls_key.clone());
     let tls = Tls::load(Files { cert, key, clients: Clients::Unasked }).map_err(Failure::config)?;
     let (clock, metrics) = (Arc::new(SystemClock::new()), InjectorMetrics::new());
-    listen(InjectorServer { profiles, tls, clock, metrics }, command.listen).await?;
+    let injector = InjectorServer { profiles, tls, clock, metrics };
+    let serving = |listener, shutdown| server::serve(injector, listener, shutdown);
+    listening::until_signal("https", command.listen, serving).await?;
     Ok(Exit::Ok)
-}
-
-async fn listen(injector: InjectorServer, addr: SocketAddr) -> Result<(), Failure> {
-    // WHY: the handlers come before the announcement of the listener, so that no signal is missed.
-    let mut term = signal(SignalKind::terminate()).map_err(Failure::invalid)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(Failure::invalid)?;
-    let listener = listener::tcp(addr).await.map_err(Failure::invalid)?;
-    let shutdown = CancellationToken::new();
-    say(format!("listening on https://{}", listener.place()));
-    let mut serving = std::pin::pin!(server::serve(injector, listener, shutdown.clone()));
-    tokio::select! {
-        biased;
-        () = &mut serving => return Ok(()),
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    shutdown.cancel();
-    serving.await;
-    Ok(())
 }
