@@ -171,12 +171,18 @@ fn shown(json: &serde_json::Value) -> Exit {
 
 /// Loads the configuration; every problem as a line, misspelled variables among them.
 pub(super) fn load(file: &Path) -> Result<Config, Vec<String>> {
-    let present = config::variables();
-    let mut problems: Vec<String> = config::stray(present.into_iter())
-        .into_iter()
-        .map(|name| format!("environment: {name}: unknown field"))
-        .collect();
-    match Config::load(file, &config::environment) {
+    with_variables(config::variables(), Config::load(file, &config::environment))
+}
+
+/// What was read, unless a variable among these is one of a gate and no field.
+pub(super) fn with_variables(
+    names: impl IntoIterator<Item = String>,
+    read: Result<Config, Vec<config::Problem>>,
+) -> Result<Config, Vec<String>> {
+    let stray = config::stray(names.into_iter()).into_iter();
+    let mut problems: Vec<String> =
+        stray.map(|name| format!("environment: {name}: unknown field")).collect();
+    match read {
         Ok(config) if problems.is_empty() => return Ok(config),
         Ok(_) => {}
         Err(more) => problems.extend(more.iter().map(ToString::to_string)),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::list::CheckSection;
+use crate::cli::config::with_variables;
 use crate::cli::error::FileError;
 use crate::clock::{SystemEntropy, random32};
 use crate::config::{self, Config};
@@ -127,20 +128,12 @@ impl Container {
 
     /// The configuration, read as the container reads it.
     pub(super) fn loaded(&self) -> Result<Config, Vec<String>> {
-        let variables = self.variables.clone().unwrap_or_default();
-        let stray = config::stray(variables.keys().cloned());
-        let mut problems: Vec<String> =
-            stray.into_iter().map(|name| format!("environment: {name}: unknown field")).collect();
+        let names = self.variables.iter().flatten().map(|(name, _)| name.clone());
         let look = |name: &str| match &self.variables {
             Some(variables) => variables.get(name).cloned(),
             None => config::environment(name),
         };
-        match Config::load_below(&self.root, &self.config, &look) {
-            Ok(config) if problems.is_empty() => return Ok(config),
-            Ok(_) => {}
-            Err(more) => problems.extend(more.iter().map(ToString::to_string)),
-        }
-        Err(problems)
+        with_variables(names, Config::load_below(&self.root, &self.config, &look))
     }
 
     /// The configuration file.
