@@ -123,19 +123,14 @@ impl Ledger {
     /// The store cannot be read, so the answer is unknown.
     pub async fn recall(&self, run: &RunId, call: &CallId) -> Result<Option<Remembered>, Error> {
         let entries = self.entries_of(run, call).await?;
-        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+        let Some((first, _, recalled)) = self.newest(call, &entries).await? else {
             return Ok(None);
         };
         let decision = first.draft.body.decision();
-        let receipt = self.receipt_of(first, (last, *leaf));
         // Arguments that are stored in parts are compared by the mark.
         let in_parts = decision.is_some_and(|decision| decision.args_bytes.is_some());
         let args = if in_parts { None } else { self.opening(first, Role::Args).await? };
         let mark = decision.and_then(|decision| decision.mark);
-        let result = self.opening(last, Role::Result).await?;
-        let state =
-            state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
-        let recalled = Recalled::mint(call.clone(), state, receipt);
         let asked_in = first.draft.get::<CallHeld>().and_then(|held| held.asked_in.clone());
         let masked = decision.map(|decision| masked_kinds(&decision)).unwrap_or_default();
         let tool = first.draft.tool.clone();
@@ -148,13 +143,9 @@ impl Ledger {
     /// As [`Self::recall`].
     pub async fn step(&self, run: &RunId, call: &CallId) -> Result<Option<LedgerStep>, Error> {
         let entries = self.entries_of(run, call).await?;
-        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+        let Some((first, last, recalled)) = self.newest(call, &entries).await? else {
             return Ok(None);
         };
-        let receipt = self.receipt_of(first, (last, *leaf));
-        let result = self.opening(last, Role::Result).await?;
-        let state =
-            state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
         let decided = entries
             .iter()
             .rev()
@@ -162,7 +153,7 @@ impl Ledger {
         let observed = observed(&last.draft.body);
         let tables = observed.and_then(|seen| seen.tables_queried.as_ref());
         Ok(Some(LedgerStep {
-            recalled: Recalled::mint(call.clone(), state, receipt),
+            recalled,
             tool: first.draft.tool.clone(),
             parent: decided.and_then(|(decision, _)| decision.parent.cloned()),
             has_tools_text: decided.is_some_and(|(decision, _)| decision.tools_text.is_some()),
@@ -174,6 +165,22 @@ impl Ledger {
                 .flat_map(|all| all.iter().map(ToString::to_string))
                 .collect(),
         }))
+    }
+
+    /// The first and the last of these entries of a call, and the state that they record; none of no entry.
+    async fn newest<'e>(
+        &self,
+        call: &CallId,
+        entries: &'e [(Entry, Digest)],
+    ) -> Result<Option<(&'e Entry, &'e Entry, Recalled)>, Error> {
+        let (Some((first, _)), Some((last, leaf))) = (entries.first(), entries.last()) else {
+            return Ok(None);
+        };
+        let receipt = self.receipt_of(first, (last, *leaf));
+        let result = self.opening(last, Role::Result).await?;
+        let state =
+            state(last, result).ok_or_else(|| Error::Unavailable("entry not understood".into()))?;
+        Ok(Some((first, last, Recalled::mint(call.clone(), state, receipt))))
     }
 
     /// The recorded states of a call before its end, in order: held, allowed.
