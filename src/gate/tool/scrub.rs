@@ -19,7 +19,7 @@ use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
-use crate::domain::readings::readings;
+use crate::domain::readings::{LAYERS, readings};
 use crate::domain::sent::SearchedFor;
 use crate::domain::token;
 use crate::firewall;
@@ -273,18 +273,22 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
-    /// What the text says of the secrets and of tokens. The readings are made once for both questions:
-    /// each piece of a streamed answer asks them.
+    /// What a text says of the secrets and of tokens that it did not say before its last `new` bytes came.
+    /// The readings are made once for both questions: each piece of a streamed answer asks them.
     #[must_use]
-    pub fn end_of(&self, text: &str) -> TextEnd {
+    pub fn end_of(&self, text: &str, new: usize) -> TextEnd {
         let finder = self.finder();
+        // INVARIANT: no reading is longer than its source, and a new piece changes of each layer at most the
+        // escape that it completes. So what is new in a reading ends in this many of its last bytes.
+        let longest = finder.forms.first().map_or(0, |form| form.len()).max(token::WRITTEN_MAX);
+        let last = new.saturating_add(longest).saturating_add(ESCAPE.saturating_mul(LAYERS));
         let begins = |text: &str| token::may_begin(text) || finder.may_begin(text);
         let begins = |text: &str| begins(text) || before_escape(text).is_some_and(begins);
-        let mut holds = finder.reads(text, 0);
+        let mut holds = finder.reads(end(text, last), 0);
         let mut begun = begins(text) || token::may_begin_reversed(text);
         if !holds {
             readings(text, |reading| {
-                holds = holds || finder.reads(reading.text, TOGETHER_MIN);
+                holds = holds || finder.reads(end(reading.text, last), TOGETHER_MIN);
                 begun = begun || begins(reading.text);
             });
         }
@@ -347,6 +351,15 @@ impl Scrub {
             Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
         }
     }
+}
+
+/// At least this many of a text's last bytes, from the beginning of a character.
+fn end(text: &str, bytes: usize) -> &str {
+    let mut from = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(from) {
+        from = from.saturating_sub(1);
+    }
+    text.get(from..).unwrap_or(text)
 }
 
 /// A text without what may be the beginning of an escape at its end.

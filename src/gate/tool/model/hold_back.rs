@@ -43,6 +43,30 @@ pub(super) struct HoldBack<'a> {
     waiting: VecDeque<Leaving>,
 }
 
+/// Texts that hold no credential, each with that before it.
+struct LookedTexts<'t> {
+    all: LookedText,
+    windows: BTreeMap<&'t str, LookedText>,
+}
+
+struct LookedText {
+    text: String,
+    /// Bytes of it that were looked through before.
+    before: usize,
+    /// Whether it ends with what may be the beginning of a credential.
+    begun: bool,
+}
+
+impl LookedText {
+    fn after(text: String) -> Self {
+        Self { before: text.len(), text, begun: false }
+    }
+
+    fn new_bytes(&self) -> usize {
+        self.text.len().saturating_sub(self.before)
+    }
+}
+
 impl<'a> HoldBack<'a> {
     pub fn new(scrub: &'a Scrub) -> Self {
         let (windows, begun) = (BTreeMap::new(), BTreeSet::new());
@@ -63,7 +87,8 @@ impl<'a> HoldBack<'a> {
             return Err(HoldsCredential);
         }
         for piece in texts {
-            self.look(piece)?;
+            let looked = self.look([piece])?;
+            self.keep(looked);
         }
         Ok(self.follow(Leaving::Piece(frame)))
     }
@@ -79,28 +104,11 @@ impl<'a> HoldBack<'a> {
         if self.scrub.hides_in(&bytes) {
             return None;
         }
-        let mut all = self.all.clone();
-        let mut windows: BTreeMap<&str, String> = BTreeMap::new();
-        for piece in frames.iter().flat_map(|(_, texts)| texts) {
-            all.push_str(&piece.text);
-            for name in names(piece) {
-                let window = || self.windows.get(name).cloned().unwrap_or_default();
-                windows.entry(name).or_insert_with(window).push_str(&piece.text);
-            }
-        }
-        let is_clear = |text: &str| self.scrub.end_of(text) == TextEnd::Clear;
-        // A text that is the only one is looked through once.
-        let mut apart = windows.values().filter(|window| **window != all);
-        if !is_clear(&all) || !apart.all(|window| is_clear(window)) {
+        let looked = self.look(frames.iter().flat_map(|(_, texts)| texts)).ok()?;
+        if looked.all.begun || looked.windows.values().any(|window| window.begun) {
             return None;
         }
-        let kept = self.kept();
-        for (name, mut window) in windows {
-            shorten(&mut window, kept);
-            self.windows.insert(name.to_owned(), window);
-        }
-        shorten(&mut all, kept);
-        self.all = all;
+        self.keep(looked);
         Some(self.follow(Leaving::Piece(bytes.into())))
     }
 
@@ -113,28 +121,43 @@ impl<'a> HoldBack<'a> {
         self.flush()
     }
 
-    fn look(&mut self, piece: &FrameText) -> Result<(), HoldsCredential> {
-        let text = &piece.text;
+    /// Looks through these texts, each together with that before it.
+    fn look<'t>(
+        &self,
+        pieces: impl IntoIterator<Item = &'t FrameText>,
+    ) -> Result<LookedTexts<'t>, HoldsCredential> {
+        let mut all = LookedText::after(self.all.clone());
+        let mut windows: BTreeMap<&str, LookedText> = BTreeMap::new();
+        for piece in pieces {
+            all.text.push_str(&piece.text);
+            for name in names(piece) {
+                let before = || self.windows.get(name).cloned().unwrap_or_default();
+                let window = windows.entry(name).or_insert_with(|| LookedText::after(before()));
+                window.text.push_str(&piece.text);
+            }
+        }
+        all.begun = self.begins(&all)?;
+        for window in windows.values_mut() {
+            // A text that is the only one is looked through once.
+            let is_all = (&window.text, window.before) == (&all.text, all.before);
+            window.begun = if is_all { all.begun } else { self.begins(window)? };
+        }
+        Ok(LookedTexts { all, windows })
+    }
+
+    fn keep(&mut self, looked: LookedTexts<'_>) {
         let kept = self.kept();
-        // A text that is the only one is looked through once.
-        let before = self.all.len();
-        self.all.push_str(text);
-        self.all_begun = self.begins(&self.all)?;
-        for name in names(piece) {
-            let mut window = self.windows.remove(name).unwrap_or_default();
-            let is_apart = self.all.get(..before) != Some(&window);
-            window.push_str(text);
-            let begun = if is_apart { self.begins(&window)? } else { self.all_begun };
-            shorten(&mut window, kept);
-            self.windows.insert(name.to_owned(), window);
-            if begun {
+        for (name, mut window) in looked.windows {
+            shorten(&mut window.text, kept);
+            self.windows.insert(name.to_owned(), window.text);
+            if window.begun {
                 self.begun.insert(name.to_owned());
             } else {
                 self.begun.remove(name);
             }
         }
+        (self.all, self.all_begun) = (looked.all.text, looked.all.begun);
         shorten(&mut self.all, kept);
-        Ok(())
     }
 
     /// Bytes of a text that are kept: twice the longest form, so that characters between its own do
@@ -144,8 +167,8 @@ impl<'a> HoldBack<'a> {
     }
 
     /// Whether this text ends with what may be the beginning of a credential.
-    fn begins(&self, text: &str) -> Result<bool, HoldsCredential> {
-        match self.scrub.end_of(text) {
+    fn begins(&self, looked: &LookedText) -> Result<bool, HoldsCredential> {
+        match self.scrub.end_of(&looked.text, looked.new_bytes()) {
             TextEnd::Holds => Err(HoldsCredential),
             TextEnd::Begins => Ok(true),
             TextEnd::Clear => Ok(false),

@@ -35,7 +35,7 @@ struct Fronts {
 }
 
 /// Bytes of a token in the longest of these encodings: numbers.
-const WRITTEN_MAX: usize = CHARS * 4;
+pub const WRITTEN_MAX: usize = CHARS * 4;
 
 static FRONTS: LazyLock<Fronts> = LazyLock::new(|| {
     let all: Vec<_> = Family::ALL.iter().flat_map(|family| fronts(family.prefix())).collect();

@@ -10,7 +10,7 @@ use crate::domain::crc32::crc32;
 
 mod find;
 
-pub use find::{find, holds, may_begin, may_begin_reversed, stands_in, turned};
+pub use find::{WRITTEN_MAX, find, holds, may_begin, may_begin_reversed, stands_in, turned};
 
 /// Characters of 256 bits in base62.
 const BODY: usize = 43;
