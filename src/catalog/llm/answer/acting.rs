@@ -31,17 +31,30 @@ const MEMBERS: [&str; 19] = [
 
 /// Refuses a value that holds a member of that list anywhere.
 pub(super) fn refuse_acting(kind: &str, value: &Json) -> Result<(), AnswerError> {
-    acting(value).map_or(Ok(()), |member| {
+    refused(kind, acting(value))
+}
+
+/// Refuses a member that is in that list, or whose value holds one.
+pub(super) fn refuse_acting_member(name: &str, value: &Json) -> Result<(), AnswerError> {
+    refused(name, acting_member(name, value))
+}
+
+fn refused(kind: &str, acting: Option<&str>) -> Result<(), AnswerError> {
+    acting.map_or(Ok(()), |member| {
         Err(AnswerError::Acting { kind: short(kind), member: member.to_owned() })
     })
 }
 
+fn acting_member(name: &str, value: &Json) -> Option<&'static str> {
+    let listed = MEMBERS.iter().find(|listed| **listed == name && *value != Json::Null);
+    listed.copied().or_else(|| acting(value))
+}
+
 fn acting(value: &Json) -> Option<&'static str> {
     match value {
-        Json::Object(members) => members.iter().find_map(|(name, value)| {
-            let listed = MEMBERS.iter().find(|listed| *listed == name && *value != Json::Null);
-            listed.copied().or_else(|| acting(value))
-        }),
+        Json::Object(members) => {
+            members.iter().find_map(|(name, value)| acting_member(name, value))
+        }
         Json::Array(items) => items.iter().find_map(acting),
         Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) | Json::String(_) => None,
     }

@@ -377,7 +377,10 @@ fn free_text(arguments: &str) -> String {
 
 /// Adds what a later message says about the same thing: texts and lists of pieces grow, other
 /// values are replaced, `null` says nothing.
-fn grow(members: &mut BTreeMap<String, Json>, piece: &BTreeMap<String, Json>) {
+fn grow<'p>(
+    members: &mut BTreeMap<String, Json>,
+    piece: impl IntoIterator<Item = (&'p String, &'p Json)>,
+) {
     for (name, value) in piece {
         match (members.get_mut(name), value) {
             (_, Json::Null) => _ = members.entry(name.clone()).or_default(),

@@ -149,7 +149,10 @@ impl<'a> HoldBack<'a> {
         let kept = self.kept();
         for (name, mut window) in looked.windows {
             shorten(&mut window.text, kept);
-            self.windows.insert(name.to_owned(), window.text);
+            match self.windows.get_mut(name) {
+                Some(kept) => *kept = window.text,
+                None => drop(self.windows.insert(name.to_owned(), window.text)),
+            }
             if window.begun {
                 self.begun.insert(name.to_owned());
             } else {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::refuse_member;
 use crate::domain::json::{Json, json};
+use crate::llm::answer::acting::refuse_acting_member;
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::{
     AnswerError, AnsweredCall, CALL_BYTES_MAX, CallForm, DENIED_NAME, broken, free_text,
@@ -63,7 +63,7 @@ impl OpenCall {
                 }
                 ("id" | "type" | "function" | "custom", _) => return Err(unexpected(name)),
                 (name, value) => {
-                    refuse_member(name, value)?;
+                    refuse_acting_member(name, value)?;
                     self.extra.insert(name.to_owned(), value.clone());
                 }
             }

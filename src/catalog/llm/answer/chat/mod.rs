@@ -9,7 +9,7 @@ pub(super) mod whole;
 use std::collections::BTreeMap;
 
 use self::call::OpenCall;
-use super::acting::{refuse_acting, texts};
+use super::acting::{refuse_acting_member, texts};
 use super::error::unexpected;
 use super::places::{At, SplicedJson};
 use super::{
@@ -147,14 +147,14 @@ impl ChatStream {
 
     /// Adds the members of a delta to the message.
     fn say(&mut self, delta: &BTreeMap<String, Json>) {
-        let mut piece = delta.clone();
-        piece.remove("tool_calls");
-        piece.remove("function_call");
         // Some servers repeat it in every chunk.
-        if self.message.contains_key("role") {
-            piece.remove("role");
-        }
-        grow(&mut self.message, &piece);
+        let has_role = self.message.contains_key("role");
+        let is_said = |name: &str| match name {
+            "tool_calls" | "function_call" => false,
+            "role" => !has_role,
+            _other => true,
+        };
+        grow(&mut self.message, delta.iter().filter(|(name, _)| is_said(name)));
     }
 
     /// The chunk with the finish reason waits. What it holds of the message leaves before.
@@ -307,11 +307,11 @@ impl DialectStream for ChatStream {
             if HEAD.contains(&name.as_str()) {
                 // Some servers begin with a chunk about the request, whose members are empty.
                 let own = self.head.entry(name.clone()).or_default();
-                if [Json::Null, Json::from(""), Json::Int(0)].contains(own) {
+                if matches!(own, Json::Null | Json::Int(0)) || own.as_str() == Some("") {
                     own.clone_from(value);
                 }
             } else if !["choices", "usage"].contains(&name.as_str()) {
-                refuse_member(name, value)?;
+                refuse_acting_member(name, value)?;
             }
         }
         usage::merge(&mut self.usage, chunk.get("usage").unwrap_or(&Json::Null));
@@ -376,11 +376,6 @@ impl DialectStream for ChatStream {
     }
 }
 
-/// An unknown member.
-fn refuse_member(name: &str, value: &Json) -> Result<(), AnswerError> {
-    refuse_acting(name, &Json::object([(name, value.clone())]))
-}
-
 /// Refuses a choice that is not the first, and members of it by which a tool could be called.
 /// `message` is where the message stands.
 fn refuse_other_choices(choice: &Json, message: &str) -> Result<(), AnswerError> {
@@ -390,11 +385,11 @@ fn refuse_other_choices(choice: &Json, message: &str) -> Result<(), AnswerError>
     let Json::Object(members) = choice else { return Err(unexpected("choices")) };
     let known = [message, "index", "finish_reason", "logprobs"];
     for (name, value) in members.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
-        refuse_member(name, value)?;
+        refuse_acting_member(name, value)?;
     }
     for (name, value) in given(choice, message).and_then(Json::as_object).into_iter().flatten() {
         if !["tool_calls", "function_call"].contains(&name.as_str()) {
-            refuse_member(name, value)?;
+            refuse_acting_member(name, value)?;
         }
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! Chat completions in one piece.
 
 use super::call::OpenCall;
-use super::{after, agree, refuse_member, refuse_other_choices, said};
+use super::{after, agree, refuse_other_choices, said};
 use crate::domain::canonical;
 use crate::domain::json::{Json, json};
+use crate::llm::answer::acting::refuse_acting_member;
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::places::{At, SplicedJson};
 use crate::llm::answer::{AnswerError, AnsweredCall, CallForm, broken, given, parse, quoted};
@@ -17,7 +18,7 @@ pub fn read(answer: &Json) -> Result<(Vec<AnsweredCall>, String), AnswerError> {
     refuse_other_choices(choice, "message")?;
     for (name, value) in answer.as_object().into_iter().flatten() {
         if !["choices", "usage"].contains(&name.as_str()) {
-            refuse_member(name, value)?;
+            refuse_acting_member(name, value)?;
         }
     }
     let message = given(choice, "message").ok_or_else(|| unexpected("choices"))?;

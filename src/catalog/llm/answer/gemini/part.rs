@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::canonical;
 use crate::domain::json::{Json, json};
-use crate::llm::answer::acting::refuse_acting;
+use crate::llm::answer::acting::refuse_acting_member;
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::places::{At, SplicedJson};
 use crate::llm::answer::{
@@ -94,7 +94,7 @@ pub fn refuse_beside(
 ) -> Result<(), AnswerError> {
     for (name, value) in answer.as_object().into_iter().flatten() {
         if !["candidates", "usageMetadata"].contains(&name.as_str()) {
-            refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+            refuse_acting_member(name, value)?;
         }
     }
     let Some(candidate) = candidate else { return Ok(()) };
@@ -102,13 +102,13 @@ pub fn refuse_beside(
     for (name, value) in candidate.as_object().into_iter().flatten() {
         let is_looked_up = LOOKED_UP.iter().any(|(known, _)| known == name);
         if name != "content" && !is_looked_up {
-            refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+            refuse_acting_member(name, value)?;
         }
     }
     for (name, value) in given(candidate, "content").and_then(Json::as_object).into_iter().flatten()
     {
         if !["parts", "role"].contains(&name.as_str()) {
-            refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+            refuse_acting_member(name, value)?;
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ pub fn part_kind(part: &Json, allowed: &BTreeSet<String>) -> Result<PartKind, An
     let is_ran = |name: &str| RAN.iter().any(|(ran, _)| *ran == name);
     for (name, value) in members {
         if !PASSING.contains(&name.as_str()) && !is_ran(name) {
-            refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+            refuse_acting_member(name, value)?;
         }
     }
     if given(part, "text").is_some_and(|text| text.as_str().is_none()) {

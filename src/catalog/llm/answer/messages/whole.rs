@@ -6,7 +6,7 @@ use super::agree;
 use super::block::{answered, block_kind, refuse_block, released, said};
 use crate::domain::canonical;
 use crate::domain::json::Json;
-use crate::llm::answer::acting::refuse_acting;
+use crate::llm::answer::acting::refuse_acting_member;
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::places::{At, SplicedJson};
 use crate::llm::answer::{AnswerError, AnsweredCall, CallForm, given};
@@ -27,7 +27,7 @@ pub fn read(
     }
     for (name, value) in answer.as_object().into_iter().flatten() {
         if !["content", "usage"].contains(&name.as_str()) {
-            refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+            refuse_acting_member(name, value)?;
         }
     }
     Ok((calls, text))

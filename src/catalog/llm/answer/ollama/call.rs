@@ -1,7 +1,7 @@
 //! Tool calls of Ollama, and what stands beside them.
 
 use crate::domain::json::Json;
-use crate::llm::answer::acting::refuse_acting;
+use crate::llm::answer::acting::refuse_acting_member;
 use crate::llm::answer::error::unexpected;
 use crate::llm::answer::places::{At, SplicedJson};
 use crate::llm::answer::{
@@ -22,7 +22,7 @@ pub fn refuse_beside(answer: &Json) -> Result<(), AnswerError> {
     let members = members.filter(|(name, _)| *name != "message");
     let message = message.filter(|(name, _)| *name != "tool_calls");
     for (name, value) in members.chain(message) {
-        refuse_acting(name, &Json::object([(name.as_str(), value.clone())]))?;
+        refuse_acting_member(name, value)?;
     }
     Ok(())
 }
