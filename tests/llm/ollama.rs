@@ -67,6 +67,24 @@ async fn a_denied_call_without_an_id_is_made_whole_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_line_says_beside_several_calls_leaves_once() {
+    let gate = Gate::start().await;
+    // Clients add up the texts of the lines, those of members that are new to the gate too.
+    for name in ["content", "thinking", "remark"] {
+        let calls = [("", "Bash", LISTING), ("", "Read", "{}")];
+        let calls: Vec<Value> = calls.iter().map(local_call).collect();
+        let message = json!({"role": "assistant", name: "I look", "tool_calls": calls});
+        gate.provider.answers(Answer::of_dialect(OLLAMA, &lines(&[message])));
+        let body = OLLAMA.offering(&format!("go {name}"), true, &["Bash", "Read"]);
+        let reply = gate.asks(OLLAMA, &body).await;
+        assert_eq!(reply.body.matches("I look").count(), 1, "{name} {reply:?}");
+        let (_, calls, ended) = OLLAMA.read(&reply.body);
+        assert_eq!((calls.len(), ended), (2, true), "{reply:?}");
+    }
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn models_are_tags_and_errors_are_one_text() {
     let gate = Gate::start().await;
     let tags = gate.ask("GET", "/api/tags", &[], "").await;
