@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs a release: deploy/release.py PROGRAMS OUT [--key KEY], after `cargo build --release --locked --bins`.
+"""Packs a release: deploy/release.py PROGRAMS OUT [--key KEY], after `deploy/build.py PROGRAMS`.
 Checks one: deploy/release.py --verify OUT PUBLIC_KEY.
 
 Writes OUT/wicketgate-VERSION-TARGET.tar.gz (the programs, their manual pages in man/man1/ and their completions in completions/, which
@@ -8,6 +8,8 @@ an OCI archive; the chart as Helm packs it and as an OCI archive; the SBOM
 (CycloneDX 1.5: every crate that is linked, with its checksum of Cargo.lock, and those that Cargo resolves for optional parts and
 does not build); SHA256SUMS; and with --key (ed25519, PKCS#8 PEM) the provenance of all of it, signed.
 The same programs and sources give the same bytes: names are sorted, owners are 0, times are SOURCE_DATE_EPOCH (else 0).
+Programs for another machine: --target TARGET, as given to `deploy/build.py`, and --here PROGRAM, a `wicketgate` of the same version
+that runs on this one and writes the manual pages.
 Needs Python 3.11, cargo and, for --key and --verify, openssl 3; looks nothing up."""
 
 import argparse
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import tomllib
 
-from packages import PROGRAMS, deb, gzipped, npm, oci, provenance, tar, wheel
+from packages import PROGRAMS, deb, gzipped, libraries, npm, oci, provenance, tar, wheel
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 SHELLS = ("bash", "zsh", "fish")
@@ -109,14 +111,16 @@ def archive(folder, programs, extras, bom, epoch):
     return gzipped(tar({f"{folder}/{name}": file for name, file in files.items()}, epoch))
 
 
-def pack(source, out, key):
-    target, epoch = host(), int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+def pack(source, out, key, target, here):
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     machine = target.split("-", 1)[0]
     version, bom = sbom(metadata(target))
     folder = f"wicketgate-{version}-{target}"
     paths = {name: source / name for name in PROGRAMS}
     programs = {name: path.read_bytes() for name, path in paths.items()}
-    extras, licence = made_by(paths["wicketgate"]), (TOP / "LICENSE").read_bytes()
+    if machine != host().split("-", 1)[0] and libraries.glibc(programs.values()) is not None:
+        sys.exit(f"the image of programs for {machine} needs libraries that this machine has not: build them for `{machine}-unknown-linux-musl`")
+    extras, licence = made_by(here or paths["wicketgate"]), (TOP / "LICENSE").read_bytes()
     made = {f"{folder}.tar.gz": archive(folder, programs, extras, bom, epoch), f"{folder}.cdx.json": bom}
     made |= dict([
         wheel.make(version, machine, programs, licence, epoch),
@@ -153,11 +157,13 @@ def main():
     parser = argparse.ArgumentParser(prog="deploy/release.py", description="Packs a release, or checks one.")
     parser.add_argument("--verify", action="store_true", help="check a release: the folder, and the public key (PEM) that signed it")
     parser.add_argument("--key", type=pathlib.Path, help="sign the provenance with this secret key (ed25519, PKCS#8 PEM)")
+    parser.add_argument("--target", help="what the programs were built for; by default this machine")
+    parser.add_argument("--here", type=pathlib.Path, help="a `wicketgate` that runs here, if the programs do not")
     parser.add_argument("source", type=pathlib.Path, help="the folder of the programs; with --verify that of the release")
     parser.add_argument("out", type=pathlib.Path, help="the folder to write to; with --verify the public key")
     args = parser.parse_args()
     if not args.verify:
-        pack(args.source, args.out, args.key)
+        pack(args.source, args.out, args.key, args.target or host(), args.here)
         return
     wrong = provenance.verify(args.source, args.out)
     if wrong:

@@ -2,6 +2,7 @@
 //! install with the tools of others.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -230,4 +231,92 @@ fn a_signed_release_names_every_file_and_a_changed_one_is_found() {
 
     run("openssl", &[&"pkey", &"-in", &other, &"-pubout", &"-out", &public]);
     assert!(wrong(verified()).contains("is not signed by"));
+}
+
+/// A program in this directory, with a part that its build script writes.
+fn sources(at: &Path) {
+    std::fs::create_dir_all(at.join("src")).unwrap();
+    let files = [
+        (
+            "Cargo.toml",
+            "[package]\nname = \"small\"\nversion = \"1.0.0\"\nedition = \"2024\"\n[workspace]\n",
+        ),
+        ("Cargo.lock", "version = 4\n\n[[package]]\nname = \"small\"\nversion = \"1.0.0\"\n"),
+        (
+            "build.rs",
+            "fn main() { std::fs::write(std::path::Path::new(&std::env::var(\"OUT_DIR\").unwrap()).join(\"part.rs\"), \"fn part() -> &'static str { std::panic::Location::caller().file() }\").unwrap(); }\n",
+        ),
+        (
+            "src/main.rs",
+            "include!(concat!(env!(\"OUT_DIR\"), \"/part.rs\"));\nfn main() { println!(\"{}\", part()) }\n",
+        ),
+    ];
+    for (name, text) in files {
+        std::fs::write(at.join(name), text).unwrap();
+    }
+}
+
+/// Builds what stands in a directory as the programs of a release are built.
+fn built(sources: &Path, out: &Path, target: &[&str]) -> Output {
+    Command::new(python())
+        .arg("-B")
+        .arg(top("deploy/build.py"))
+        .arg(out)
+        .args(["--bin", "small", "--top"])
+        .arg(sources)
+        .args(target)
+        .env("CARGO", env!("CARGO"))
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn two_builds_of_the_same_sources_in_two_directories_are_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let digests = ["one", "another/place"].map(|name| {
+        let (from, to) = (dir.path().join(name), dir.path().join(format!("built/{name}")));
+        sources(&from);
+        let digest = text(built(&from, &to, &[]));
+        let bytes = std::fs::read(to.join("small")).unwrap();
+        let here = dir.path().to_str().unwrap().as_bytes();
+        assert!(!bytes.windows(here.len()).any(|part| part == here), "a path of the machine");
+        // What it names of itself is a place of no machine.
+        let named = run(to.join("small"), &[]);
+        assert!(named.starts_with("/build/") && named.ends_with("/part.rs\n"), "{named}");
+        digest
+    });
+    assert_eq!(digests[0], digests[1]);
+}
+
+#[test]
+fn a_target_that_cannot_be_built_here_is_refused_with_what_to_install() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("sources");
+    sources(&from);
+    let refused =
+        built(&from, &dir.path().join("out"), &["--target", "riscv64gc-unknown-linux-gnu"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("run `rustup target add riscv64gc-unknown-linux-gnu`"), "{said}");
+}
+
+#[test]
+fn a_static_program_needs_no_library_of_the_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, out) = (dir.path().join("sources"), dir.path().join("out"));
+    sources(&from);
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let done = built(&from, &out, &["--target", &target]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if said.contains("rustup target add") || said.contains("no C compiler") {
+        drop(writeln!(std::io::stderr(), "not tested here: static programs: {}", said.trim()));
+        return;
+    }
+    text(done);
+    let needs = Command::new("ldd").arg(out.join("small")).output().unwrap();
+    let needs = [needs.stdout, needs.stderr].concat();
+    let needs = String::from_utf8_lossy(&needs).into_owned();
+    assert!(needs.contains("statically linked") || needs.contains("not a dynamic"), "{needs}");
+    assert!(run(out.join("small"), &[]).starts_with("/build/"));
 }

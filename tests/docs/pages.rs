@@ -116,9 +116,9 @@ fn path(script: &str, home: &Path) -> std::ffi::OsString {
     std::env::join_paths(all.chain(std::env::split_paths(&machine))).unwrap()
 }
 
-/// The Python of a script: with the libraries of models, or with gRPC.
+/// The Python of a script: with the libraries of models and of MCP, or with gRPC.
 fn python_of(script: &str) -> Option<PathBuf> {
-    if script.contains("examples/llm/") {
+    if ["examples/llm/", "examples/mcp/configured.py"].iter().any(|file| script.contains(file)) {
         return installed("WICKETGATE_TEST_LLM").map(|llm| llm.join("python/bin/python"));
     }
     std::env::var_os("WICKETGATE_TEST_PYTHON").map(PathBuf::from)

@@ -42,7 +42,8 @@ const fn rounds(name: &str) -> u64 {
     match name.as_bytes() {
         b"bundle" => 150,
         b"archive" | b"manifest" | b"scan" | b"tail" | b"views" => 400,
-        b"answer_chat" | b"answer_messages" | b"answer_responses" => 800,
+        b"answer_chat" | b"answer_gemini" | b"answer_messages" | b"answer_ollama"
+        | b"answer_responses" => 800,
         b"range" | b"inclusion" | b"consistency" => 1500,
         _ => 4000,
     }
@@ -81,11 +82,15 @@ macro_rules! replayed {
 
 replayed! {
     no_chat_completion_lets_a_denied_call_leave: "answer_chat";
+    no_content_of_gemini_lets_a_denied_call_leave: "answer_gemini";
     no_message_lets_a_denied_call_leave: "answer_messages";
+    no_line_of_ollama_lets_a_denied_call_leave: "answer_ollama";
     no_response_lets_a_denied_call_leave: "answer_responses";
     no_archive_of_policies_breaks_its_reader: "archive";
     an_edited_chat_request_asks_the_same: "ask_chat";
+    an_edited_request_to_gemini_asks_the_same: "ask_gemini";
     an_edited_message_request_asks_the_same: "ask_messages";
+    an_edited_request_to_ollama_asks_the_same: "ask_ollama";
     an_edited_response_request_asks_the_same: "ask_responses";
     no_file_of_a_bundle_breaks_the_verifier_or_passes: "bundle";
     damaged_consistency_proofs_fool_neither_implementation: "consistency";
@@ -139,21 +144,11 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     let any = |name: &str, good: &dyn Fn(&[u8]) -> bool| {
         assert!(inputs(name).iter().any(|(_, bytes)| good(bytes)), "no good input for `{name}`");
     };
-    for (name, dialect) in [
-        ("answer_chat", Dialect::Chat),
-        ("answer_messages", Dialect::Messages),
-        ("answer_responses", Dialect::Responses),
-    ] {
+    for dialect in Dialect::ALL.iter().copied() {
         let calls = |b: &[u8]| bodies::answers::read(dialect, &[b], None).map(|left| left.1.len());
-        any(name, &|b| calls(b).is_ok_and(|calls| calls > 1));
-    }
-    for (name, dialect) in [
-        ("ask_chat", Dialect::Chat),
-        ("ask_messages", Dialect::Messages),
-        ("ask_responses", Dialect::Responses),
-    ] {
+        any(&format!("answer_{dialect}"), &|b| calls(b).is_ok_and(|calls| calls > 1));
         let asked = |b: &[u8]| bodies::asks::read(dialect, b).map(|(_, asked)| asked);
-        any(name, &|b| {
+        any(&format!("ask_{dialect}"), &|b| {
             asked(b).is_some_and(|asked| !asked.calls.is_empty() && !asked.offered.is_empty())
         });
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT, MESSAGES};
 
 /// A gate whose `work.do` only two approvers and an observed model can release.
 async fn grave() -> Gate {
@@ -45,7 +45,7 @@ pub async fn called(gate: &Gate, arguments: Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grave_tool_runs_because_the_gate_saw_the_model_ask_for_exactly_that() {
     let gate = grave().await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     // Without the model the same call is denied.
     let denied = called(&gate, json!({"n": 7})).await;
     let text = denied["result"]["content"][0]["text"].as_str().unwrap().to_owned();
@@ -99,14 +99,14 @@ async fn other_instructions_or_another_model_are_refused_and_end_what_was_seen()
         assert_eq!(reply.status, 403, "{reply:?}");
     }
     assert!(gate.provider.asked().is_empty());
-    assert_eq!(gate.entries("call.denied").len(), 10);
+    assert_eq!(gate.entries("call.denied").len(), 2 * ALL.len());
     gate.checked().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_denied_request_within_seconds_is_one_entry() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let body = chat.request("hi", true).to_string().replace("of a test", "of nobody");
     let mut receipts = std::collections::BTreeSet::new();
     for _ in 0..6 {
@@ -125,7 +125,7 @@ async fn an_answer_of_a_model_that_the_manifest_does_not_expect_fails_the_next_r
         |spec| spec["model"]["responded"] = json!(["small-2025*", "large"]),
     )
     .await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
     assert_eq!(gate.asks(chat, &chat.request("hi", false)).await.status, 200);
     let refused = gate.asks(chat, &chat.request("hi again", false)).await;
@@ -141,7 +141,7 @@ async fn asking_for_a_recorded_answer_again_does_not_use_up_that_refusal() {
         |spec| spec["model"]["responded"] = json!(["small-2025*", "large"]),
     )
     .await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
     let body = chat.request("hi", false).to_string();
     for _ in 0..2 {
@@ -161,7 +161,7 @@ async fn it_fails_the_next_request_after_a_restart_too_and_only_that() {
         |spec| spec["model"]["responded"] = json!(["small-2025*", "large"]),
     )
     .await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::json(200, &chat.whole("hello", &[])));
     assert_eq!(gate.asks(chat, &chat.request("hi", false)).await.status, 200);
     gate.killed().await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::binding::called;
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS, Dialect};
+use crate::said::{ALL, Dialect, MESSAGES};
 
 /// Asks in the run in which `called` calls.
 async fn asked(gate: &Gate, dialect: &Dialect, body: &Value, answer: &Value) {
@@ -26,9 +26,11 @@ fn findings(gate: &Gate) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_result_of_a_governed_tool_that_never_came_to_the_gate_is_a_finding() {
     let gate = Gate::start().await;
-    // Calls of the newer dialects may have no id.
+    // Calls of some dialects may have no id.
     let named = ALL.into_iter().map(|dialect| (dialect, true));
-    let unnamed = ALL[3..].iter().map(|dialect| (*dialect, false));
+    let unnamed = ALL.into_iter().filter(|dialect| !dialect.needs_ids());
+    let unnamed = unnamed.map(|dialect| (dialect, false));
+    let count = ALL.len() + unnamed.clone().count();
     for (n, (dialect, is_named)) in named.chain(unnamed).enumerate() {
         let id = if is_named { format!("call_{n}") } else { String::new() };
         let arguments = format!(r#"{{"n": {n}}}"#);
@@ -54,8 +56,8 @@ async fn the_result_of_a_governed_tool_that_never_came_to_the_gate_is_a_finding(
     }
     assert_eq!(gate.tool.count(), 0);
     let metrics = gate.operator("/metrics").await;
-    let line = "wicketgate_proposals_bypassed_total{tool=\"work.do\"} 7";
-    assert!(metrics.contains(line), "{metrics}");
+    let line = format!("wicketgate_proposals_bypassed_total{{tool=\"work.do\"}} {count}");
+    assert!(metrics.contains(&line), "{metrics}");
     gate.checked().await;
 }
 
@@ -63,7 +65,7 @@ async fn the_result_of_a_governed_tool_that_never_came_to_the_gate_is_a_finding(
 async fn a_call_that_came_to_the_gate_is_no_finding_and_neither_is_an_error_that_the_agent_reports()
 {
     let gate = Gate::start().await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let call = ("toolu_1", "work_do", r#"{"n": 5}"#);
     let body = messages.offering("do it", false, &["work_do"]);
     asked(&gate, messages, &body, &messages.whole("look", &[call])).await;
@@ -92,7 +94,7 @@ obligations contains {"type": "redact", "kinds": ["email"]} if input.tool.kind =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_with_the_arguments_that_left_is_no_finding_where_a_policy_masks_them() {
     let gate = Gate::start_under(MASK).await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     for (n, stream) in [false, true].into_iter().enumerate() {
         let (id, arguments) =
             (format!("toolu_{n}"), format!(r#"{{"n": {n}, "s": "ann@example.com"}}"#));

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use crate::checker::{StoredPayload, check_ledger, payloads};
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{DIALECTS, Dialect, output_text};
+use crate::said::{ALL, Dialect};
 use wicketgate_support::evidence::{evidence, outcome};
 
 const TURNS: usize = 60;
@@ -28,44 +28,10 @@ fn text(turn: usize, bytes: usize) -> String {
 
 impl Dialect {
     /// The request of a coding agent: a long prompt, long tools, and this conversation.
-    fn long(&self, conversation: &[Value], prompt: &str) -> Value {
-        let mut request = self.offering("", true, &TOOLS);
-        for tool in request["tools"].as_array_mut().unwrap() {
-            let tool = if self.name == "chat" { &mut tool["function"] } else { tool };
-            tool["description"] = json!(text(7, DESCRIPTION));
-        }
-        let all = match self.name {
-            "chat" => [&[json!({"role": "system", "content": prompt})], conversation].concat(),
-            _ => conversation.to_vec(),
-        };
-        match self.name {
-            "chat" => request["messages"] = all.into(),
-            "responses" => {
-                request["instructions"] = prompt.into();
-                request["input"] = all.into();
-            }
-            _ => {
-                request["system"] = json!([{"type": "text", "text": prompt,
-                    "cache_control": {"type": "ephemeral"}}]);
-                request["messages"] = all.into();
-            }
-        }
-        request
-    }
-
-    /// The same request for an answer in one piece.
-    fn at_once(mut request: Value) -> Value {
-        request["stream"] = json!(false);
-        request
-    }
-
-    /// What a client sends back of an answer of this text.
-    fn echoed(&self, text: &str) -> Value {
-        match self.name {
-            "chat" => json!({"role": "assistant", "content": text}),
-            "responses" => output_text(text),
-            _ => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
-        }
+    fn long(&self, conversation: &[Value], prompt: &str, stream: bool) -> Value {
+        let description = text(7, DESCRIPTION);
+        let tools = TOOLS.map(|name| (name, description.as_str()));
+        self.with_tools(self.prompted(&[prompt], conversation, stream), &tools)
     }
 }
 
@@ -80,21 +46,19 @@ async fn pinning(prompt: &str) -> Gate {
 async fn sixty_turns(gate: &Gate, dialect: &Dialect, prompt: &str) {
     let mut conversation = Vec::new();
     for turn in 0..TURNS {
-        conversation.push(json!({"role": "user", "content": text(turn, ASKED)}));
+        conversation.push(dialect.question(&text(turn, ASKED)));
         let said = text(1000 + turn, SAID);
-        gate.provider.answers(Answer::events(&dialect.streamed(&said, &[])));
-        let request = dialect.long(&conversation, prompt);
+        gate.provider.answers(Answer::of_dialect(dialect, &dialect.streamed(&said, &[])));
+        let request = dialect.long(&conversation, prompt, true);
         let reply = gate.asks(dialect, &request).await;
         assert_eq!(reply.status, 200, "{} {turn}: {reply:?}", dialect.name);
         conversation.push(dialect.echoed(&said));
     }
-    let (sent, list) = (
-        gate.provider.last().json(),
-        if dialect.name == "responses" { "input" } else { "messages" },
-    );
-    let whole = 2 * TURNS - 1 + usize::from(dialect.name == "chat");
-    assert_eq!(sent[list].as_array().unwrap().len(), whole, "the provider is sent everything");
-    assert_eq!(sent["tools"], dialect.long(&[], prompt)["tools"]);
+    let sent = gate.provider.last().json();
+    let whole = 2 * TURNS - 1 + usize::from(dialect.beside().is_none());
+    let list = sent[dialect.list()].as_array().unwrap();
+    assert_eq!(list.len(), whole, "the provider is sent everything");
+    assert_eq!(sent["tools"], dialect.long(&[], prompt, true)["tools"]);
 }
 
 fn of_role<'a>(all: &'a [StoredPayload], role: &str) -> Vec<&'a str> {
@@ -109,7 +73,7 @@ fn is_digest(member: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
     let prompt = text(5000, PROMPT);
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let mut gate = pinning(&prompt).await;
         sixty_turns(&gate, dialect, &prompt).await;
         gate.sidecar.stop().await;
@@ -118,9 +82,10 @@ async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
         let all = payloads(&gate.estate.database);
         let bytes: usize = all.iter().map(|row| row.body.len()).sum();
         assert!(bytes <= 1_200_000, "{}: {bytes} bytes of payloads", dialect.name);
-        let (is_chat, beside) = (dialect.name == "chat", of_role(&all, "instructions").len());
-        assert_eq!((beside, of_role(&all, "offer").len()), (usize::from(!is_chat), 1));
-        assert_eq!(of_role(&all, "message").len(), 2 * TURNS - 1 + usize::from(is_chat));
+        let beside = usize::from(dialect.beside().is_some());
+        let stored = (of_role(&all, "instructions").len(), of_role(&all, "offer").len());
+        assert_eq!(stored, (beside, 1), "{}", dialect.name);
+        assert_eq!(of_role(&all, "message").len(), 2 * TURNS - beside, "{}", dialect.name);
         let args = of_role(&all, "args");
         assert!(args.iter().all(|body| body.len() < 1024), "{args:?}");
         // The prompt, the tools, and the first input, which shows both.
@@ -130,8 +95,7 @@ async fn sixty_turns_with_a_long_prompt_and_long_tools_store_each_part_once() {
         let inputs = inputs.iter().map(|body| serde_json::from_str::<Value>(body).unwrap());
         let hidden = inputs.filter(|input| {
             let args = &input["args"];
-            let beside = ["system", "instructions"].iter().filter(|name| is_digest(&args[**name]));
-            is_digest(&args["tools"]) && beside.count() == usize::from(!is_chat)
+            is_digest(&args["tools"]) && dialect.beside().is_none_or(|name| is_digest(&args[name]))
         });
         assert_eq!(hidden.count(), TURNS - 1, "{}", dialect.name);
     }
@@ -142,13 +106,13 @@ async fn evidence_has_the_instructions_beside_a_conversation_and_decides_the_sam
     let prompt = text(5000, 2000);
     let mut gate = pinning(&prompt).await;
     let (mut run, mut beside) = (String::new(), Vec::new());
-    for (dialect, name) in [(&DIALECTS[1], "instructions"), (&DIALECTS[2], "system")] {
+    let beside_it = ALL.into_iter().filter_map(|dialect| Some((dialect, dialect.beside()?)));
+    for (dialect, name) in beside_it {
         let mut conversation = Vec::new();
         for turn in 0..2 {
-            conversation.push(json!({"role": "user", "content": text(turn, 100)}));
+            conversation.push(dialect.question(&text(turn, 100)));
             gate.provider.answers(Answer::json(200, &dialect.whole("yes", &[])));
-            let request = dialect.long(&conversation, &prompt);
-            let request = Dialect::at_once(request);
+            let request = dialect.long(&conversation, &prompt, false);
             let reply = gate.asks(dialect, &request).await;
             assert_eq!(reply.status, 200, "{} {turn}: {reply:?}", dialect.name);
             run = reply.header("wicketgate-run").expect("the run").to_owned();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::{Gate, KEY};
 use crate::provider::{Answer, Part};
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT, GEMINI, RESPONSES};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_cut_at_any_frame_has_no_end_and_no_call_that_was_not_complete() {
@@ -37,7 +37,7 @@ async fn a_stream_that_is_cut_at_any_frame_has_no_end_and_no_call_that_was_not_c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_event_that_ends_a_response_that_fails_has_its_id_and_the_next_number() {
     let gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     let text = responses.streamed("look", &[]);
     let cut = text.find("response.output_text.done").unwrap();
     let cut = text[..cut].rfind("\n\n").unwrap() + 2;
@@ -97,7 +97,7 @@ async fn an_answer_in_an_encoding_that_nobody_asked_for_is_a_failure_of_the_tool
 async fn a_whole_answer_ends_although_its_provider_does_not_hang_up() {
     let gate = Gate::start().await;
     // Only the end of the connection ends an answer of Gemini.
-    for dialect in ALL.into_iter().filter(|dialect| dialect.name != "gemini") {
+    for dialect in ALL.into_iter().filter(|dialect| *dialect != GEMINI) {
         let text = dialect.streamed("look", &[]);
         gate.provider.answers(Answer::streams(dialect, vec![Part::Bytes(text), Part::Wait]));
         let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
@@ -141,7 +141,7 @@ async fn the_entry_names_every_upstream_that_was_asked_and_what_it_said() {
         |_| {},
     )
     .await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     for stream in [false, true] {
         gate.provider.answers(Answer::json(503, &json!({"error": {"message": "full"}})));
         gate.provider.answers(match stream {
@@ -170,7 +170,7 @@ async fn the_entry_names_every_upstream_that_was_asked_and_what_it_said() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_that_is_killed_in_a_stream_closes_the_call_as_unknown_with_what_had_left() {
     let mut gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     // More than the bytes after which progress is recorded.
     let long = "one word after another ".repeat(360);
     let deltas: Vec<_> = (0..64).map(|_| json!({"content": long})).collect();

@@ -11,7 +11,7 @@ use crate::people::People;
 use crate::program::python;
 use crate::provider::Provider;
 use crate::ran::Ran;
-use crate::said::Dialect;
+use crate::said::{ALL, Dialect};
 use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 use crate::wire::{Place, Reply, Wire, request};
@@ -100,23 +100,16 @@ impl Gate {
             let callers = config["agents"][0]["callers"].as_array_mut().unwrap();
             callers.push(json!({"token_file": "a.token"}));
             people.configure(config, true);
-            let upstream = |name: &str, api: &str| {
-                let base = match api {
-                    "gemini" => "/v1beta",
-                    "ollama" => "",
-                    _ => "/v1",
-                };
-                json!({"name": name, "provider": "example", "api": api, "url": format!("http://127.0.0.1:{port}{base}"),
+            let upstream = |dialect: &Dialect| {
+                let url = format!("http://127.0.0.1:{port}{}", dialect.base());
+                json!({"name": dialect.name, "provider": "example", "api": dialect.api(), "url": url,
                     "models": {"small": "small-2026"}, "private_addresses": ["127.0.0.0/8"],
                     "credentials": [{"header": "x-api-key", "file": "provider.key"}]})
             };
             let tools = config["tools"].as_array_mut().unwrap();
             tools.push(json!({"name": "llm.main", "description": "a model", "kind": "model", "tier": "T2",
-                "model": {"faces": ["chat", "responses", "messages", "gemini", "ollama"],
-                    "output_tokens_max": 1000, "hold_wait": 1,
-                    "upstreams": [upstream("chat", "openai"), upstream("resp", "openai.responses"),
-                        upstream("anth", "anthropic"), upstream("goog", "gemini"),
-                        upstream("olla", "ollama")]}}));
+                "model": {"faces": ALL.map(|dialect| dialect.name), "upstreams": ALL.map(upstream),
+                    "output_tokens_max": 1000, "hold_wait": 1}}));
             configure(config);
         });
         let sidecar = estate.serve().await;

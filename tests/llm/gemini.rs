@@ -99,7 +99,7 @@ async fn signatures_stay_with_their_calls_and_a_denied_call_without_an_id_is_mad
     let offering = GEMINI.offering("go", true, &["Bash"]);
     // Both in one event, with the finish reason.
     gate.provider.answers(Answer::events(&unnamed(&contents(&[json!(parts)]))));
-    let reply = gate.asks(&GEMINI, &offering).await;
+    let reply = gate.asks(GEMINI, &offering).await;
     let events = reply.body.lines().filter_map(|line| line.strip_prefix("data: "));
     let events: Vec<Value> = events.map(|data| serde_json::from_str(data).unwrap()).collect();
     let left: Vec<&Value> = events
@@ -118,7 +118,7 @@ async fn signatures_stay_with_their_calls_and_a_denied_call_without_an_id_is_mad
         {"functionResponse": {"name": "Bash", "response": {"result": "a"}}},
         {"functionResponse": {"name": "wicketgate_denied", "response": {"error": "no such tool"}}}]}));
     gate.provider.answers(Answer::json(200, &GEMINI.whole("I see", &[])));
-    let reply = gate.asks(&GEMINI, &next).await;
+    let reply = gate.asks(GEMINI, &next).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     let asked = gate.provider.last().json();
     assert_eq!(asked["contents"][1]["parts"], json!(parts), "{asked}");
@@ -214,12 +214,12 @@ async fn an_answer_of_two_candidates_or_with_pieces_of_a_call_has_no_end() {
     ] {
         gate.provider.answers(Answer::events(&unnamed(std::slice::from_ref(&answer))));
         let offering = GEMINI.offering("go", true, &["Bash"]);
-        let reply = gate.asks(&GEMINI, &offering).await;
+        let reply = gate.asks(GEMINI, &offering).await;
         let (_, calls, ended) = GEMINI.read(&reply.body);
         assert!(calls.is_empty() && !ended, "{answer} {reply:?}");
         assert!(!reply.body.contains("rm -rf"), "{reply:?}");
         gate.provider.answers(Answer::json(200, &answer));
-        let reply = gate.asks(&GEMINI, &GEMINI.offering("go", false, &["Bash"])).await;
+        let reply = gate.asks(GEMINI, &GEMINI.offering("go", false, &["Bash"])).await;
         assert_eq!(reply.status, 502, "{answer} {reply:?}");
     }
     gate.checked().await;
@@ -256,7 +256,7 @@ async fn instructions_tools_and_messages_are_stored_once() {
     let mut request = GEMINI.offering("first", false, &["Bash"]);
     for turn in 0..4 {
         gate.provider.answers(Answer::json(200, &GEMINI.whole("hello", &[])));
-        let reply = gate.asks(&GEMINI, &request).await;
+        let reply = gate.asks(GEMINI, &request).await;
         assert_eq!(reply.status, 200, "{turn} {reply:?}");
         let said = request["contents"].as_array_mut().unwrap();
         said.push(json!({"role": "model", "parts": [{"text": "hello"}]}));

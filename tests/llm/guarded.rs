@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT};
 
 /// A token of a code host, of no account. WHY in parts: it does not stand in this file.
 fn token() -> String {
@@ -65,7 +65,7 @@ async fn a_secret_in_a_prompt_reaches_no_provider_and_rests_nowhere() {
 async fn a_conversation_that_may_hold_secrets_is_never_stored_again_with_them() {
     let warn = json!({"tools": {"llm.main": {"prompts": {"secret": "warn"}}}});
     let gate = Gate::start_with(|config| config["firewall"] = warn, |_| {}).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let mut body = chat.request(&format!("my token is {}", token()), false);
     for turn in ["first", "second", "third"] {
         gate.provider.answers(Answer::json(200, &chat.whole("noted", &[])));

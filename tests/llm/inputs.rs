@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::gate::{Gate, INSTRUCTIONS};
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT, MESSAGES};
 
 /// The effects of the calls to models so far, in order.
 fn effects(gate: &Gate) -> Vec<Value> {
@@ -30,18 +30,8 @@ async fn a_policy_sees_what_each_offered_tool_is_and_which_entry_the_instruction
         let names = ["Bash", "Hack", "gov_work_do", "work_do"];
         let mut body = dialect.offering("go", false, &names);
         // One is offered under the name that a client gave it, with the gate's description.
-        let tools = match dialect.name {
-            "gemini" => &mut body["tools"][0]["functionDeclarations"],
-            _ => &mut body["tools"],
-        };
-        for tool in tools.as_array_mut().unwrap() {
-            let text = tool.to_string();
-            if text.contains("gov_work_do") {
-                *tool =
-                    serde_json::from_str(&text.replace("the agent's own gov_work_do", "does work"))
-                        .unwrap();
-            }
-        }
+        let tools = body["tools"].to_string().replace("the agent's own gov_work_do", "does work");
+        body["tools"] = serde_json::from_str(&tools).unwrap();
         let reply = gate.asks(dialect, &body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         let effect = effects(&gate).pop().expect("the effect of the call");
@@ -73,7 +63,7 @@ async fn a_policy_sees_what_each_offered_tool_is_and_which_entry_the_instruction
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_sees_the_features_that_reach_the_provider() {
     let gate = Gate::start().await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     gate.provider.answers(Answer::json(200, &messages.whole("ok", &[])));
     let lines = [
         ("anthropic-version", "2023-06-01"),
@@ -98,7 +88,7 @@ deny contains {"code": "secret", "message": "no answer about it"} if {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_was_allowed_for_one_operation_is_new_to_another() {
     let gate = Gate::start_under(NO_ANSWER).await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let body = messages.request("about project x", false);
     let mut count = body.clone();
     for name in ["max_tokens", "stream"] {
@@ -118,7 +108,7 @@ async fn a_message_that_was_allowed_for_one_operation_is_new_to_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instructions_that_no_manifest_lists_have_no_name_and_are_loose() {
     let gate = Gate::start_with(|_| {}, |spec| spec["instructions"] = json!([])).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::json(200, &chat.whole("ok", &[])));
     let reply = gate.asks(chat, &chat.request("hi", false)).await;
     assert_eq!(reply.status, 200, "{reply:?}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS, Dialect};
+use crate::said::{ALL, CHAT, Dialect};
 
 /// The same conversation, with other ids.
 fn again(dialect: &Dialect, n: usize) -> Value {
@@ -39,7 +39,7 @@ async fn a_client_that_asks_for_the_same_with_other_ids_is_stopped_after_ten() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_manifest_says_how_often_a_conversation_may_come_again() {
     let gate = Gate::start_with(|_| {}, |spec| spec["limits"] = json!({"repeated_calls": 2})).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     for n in 0..2 {
         gate.provider.answers(Answer::json(200, &chat.whole("hm", &[])));
         assert_eq!(gate.asks(chat, &again(chat, n)).await.status, 200);

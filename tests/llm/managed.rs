@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::binding::called;
 use crate::gate::{Gate, INSTRUCTIONS};
 use crate::provider::Answer;
-use crate::said::{chat_call, chunks, completion};
+use crate::said::{ALL, CHAT, chat_call, chunks, completion};
 use crate::wire::Reply;
 
 const PATH: &str = "/managed/v1/chat/completions";
@@ -302,6 +303,79 @@ async fn a_held_tool_call_waits_and_its_approval_counts_when_the_model_asks_agai
     gate.checked().await;
 }
 
+/// A gate whose `work.do` is of tier T3: it runs for an observed model and two people.
+async fn start_grave() -> Gate {
+    let grave = |tools: &mut Value| {
+        let tools = tools.as_array_mut().unwrap();
+        tools.iter_mut().find(|tool| tool["name"] == "work.do").unwrap()["tier"] = json!("T3");
+    };
+    Gate::start_with(
+        |config| {
+            manages(config);
+            grave(&mut config["tools"]);
+        },
+        |spec| {
+            spec["binding"] = json!({"minimum": "unclaimed", "tier3": "observed"});
+            grave(&mut spec["tools"]);
+        },
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grave_tool_runs_in_the_loop_once_two_people_approved_what_the_model_asked_for() {
+    let gate = start_grave().await;
+    // Nobody's model asked for this.
+    let alone = called(&gate, json!({"n": 7})).await;
+    assert!(alone.to_string().contains("tier3_binding"), "{alone}");
+
+    let looped = async |key: &str, arguments: &[&str]| {
+        let calls: Vec<_> =
+            arguments.iter().map(|arguments| ("c1", "work__do", *arguments)).collect();
+        gate.provider.answers(asks_for(&calls));
+        gate.provider.answers(says("I see"));
+        let answer = read(&ask(&gate, key, &request(false)).await);
+        let used = answer["trace"]["tools_used"].as_array().unwrap().clone();
+        let of = |one: &Value| {
+            [&one["call_id"], &one["code"]].map(|text| text.as_str().unwrap().to_owned())
+        };
+        (
+            answer["trace"]["run_id"].as_str().unwrap().to_owned(),
+            used.iter().map(of).collect::<Vec<_>>(),
+        )
+    };
+    let approves = |who: &str, run: &str| {
+        let call = (run, "first-m1-t1");
+        let (code, told) = gate.people.says(who, "approve", &gate.sidecar.operator_url(), call);
+        assert_eq!(code, Some(0), "{told}");
+    };
+    let is = |call: &str, code: &str| [call.to_owned(), code.to_owned()];
+    let seven = r#"{"n": 7}"#;
+    let (run, used) = looped("first", &[seven]).await;
+    assert_eq!(used, [is("first-m1-t1", "call.held")]);
+    let held = &gate.entries("call.held")[0]["data"];
+    assert_eq!(
+        (&held["binding"], &held["proposed_by"], &held["parent"]),
+        (&json!("observed"), &json!("first-m1"), &json!("first"))
+    );
+    // One person is not enough, and no other call is approved with it.
+    approves("ada", &run);
+    let (_, used) = looped("second", &[seven, r#"{"n": 8}"#]).await;
+    assert_eq!(used, [is("first-m1-t1", "call.held"), is("second-m1-t2", "call.held")]);
+    assert_eq!(gate.tool.count(), 0);
+
+    approves("grace", &run);
+    let (_, used) = looped("third", &[seven]).await;
+    assert_eq!(used, [is("first-m1-t1", "")]);
+    assert!(results(&gate)[0].contains("\"done\":true"), "{:?}", results(&gate));
+    assert_eq!(gate.tool.count(), 1);
+    // The approval is used up.
+    let (_, used) = looped("fourth", &[seven]).await;
+    assert_eq!(used, [is("fourth-m1-t1", "call.held")]);
+    assert_eq!(gate.tool.count(), 1);
+    gate.checked().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_has_the_text_as_it_comes_and_the_trace_before_its_end() {
     let gate = start().await;
@@ -378,7 +452,6 @@ async fn the_header_switches_the_loop_on_and_requests_with_tools_of_their_own_ar
         (PATH, vec![], own.as_str(), 400, "managed.tools"),
         (plain, vec![header], own.as_str(), 400, "managed.tools"),
         (plain, vec![("X-Wicketgate-Managed", "yes")], body.as_str(), 400, "managed.header"),
-        ("/v1/messages", vec![header], body.as_str(), 400, "managed.header"),
         ("/managed/v1/messages", vec![], body.as_str(), 404, ""),
         (
             PATH,
@@ -391,6 +464,13 @@ async fn the_header_switches_the_loop_on_and_requests_with_tools_of_their_own_ar
         let reply = gate.ask("POST", path, &lines, body).await;
         assert_eq!(reply.status, status, "{path} {reply:?}");
         assert!(reply.body.contains(detail), "{path} {reply:?}");
+    }
+    for dialect in ALL.into_iter().filter(|dialect| *dialect != CHAT) {
+        let (path, body) = dialect.placed(&dialect.request("go", false));
+        let reply = gate.ask("POST", &path, &[header], &body).await;
+        assert_eq!(reply.status, 400, "{path} {reply:?}");
+        assert!(reply.body.contains("managed.header"), "{path} {reply:?}");
+        assert!(reply.body.contains("of `chat/completions` only"), "{path} {reply:?}");
     }
     let models = gate.ask("GET", "/managed/v1/models", &[], "").await;
     assert!(models.body.contains("\"small\""), "{models:?}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::{Answer, Part};
-use crate::said::{DIALECTS, Dialect};
+use crate::said::{ALL, Dialect, code};
 use crate::wire::{Reply, Wire};
 
 /// What `limits.model_streams_max` leaves to streams by default.
@@ -17,16 +17,15 @@ const TOGETHER: usize = 32;
 /// The answer of a provider that stops after its first words.
 fn unfinished(dialect: &Dialect) -> Answer {
     let text = dialect.streamed("hello", &[]);
-    let word = text.find("hello").unwrap();
-    let (first, second) = text.split_at(word + text.split_at(word).1.find("\n\n").unwrap() + 2);
+    let (first, second) = text.split_at(dialect.end_of(&text, "hello"));
     let parts = [Part::Bytes(first.to_owned()), Part::Wait, Part::Bytes(second.to_owned())];
-    Answer::stream(parts.to_vec())
+    Answer::streams(dialect, parts.to_vec())
 }
 
 /// Asks in a run of few others, and reads up to the first words.
 async fn begun(gate: &Gate, dialect: &Dialect, number: usize) -> (Wire, String) {
-    let body = dialect.request(&format!("stream {number}"), true).to_string();
-    let path = format!("/r/run-{}{}", number % 50, dialect.path);
+    let (path, body) = dialect.placed(&dialect.request(&format!("stream {number}"), true));
+    let path = format!("/r/run-{}{path}", number % 50);
     let mut wire = gate.begin("POST", &path, &[], &body).await;
     let head = wire.head().await.expect("a head");
     if head.status != 200 {
@@ -56,19 +55,24 @@ async fn called(gate: &Gate, token: &str, number: usize) -> Reply {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_streams_keep_no_tool_call_and_no_whole_answer_waiting_and_all_end_whole() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
-    (0..MANY).for_each(|_| gate.provider.answers(unfinished(chat)));
-    let begin = iter(0..MANY).map(|number| begun(&gate, chat, number));
-    let open: Vec<(Wire, String)> = begin.buffer_unordered(TOGETHER).collect().await;
+    let mut open: Vec<(&Dialect, (Wire, String))> = Vec::new();
+    // One dialect after the other: the provider answers in the order in which it is asked.
+    for (at, dialect) in ALL.into_iter().enumerate() {
+        let numbers = MANY * at / ALL.len()..MANY * (at + 1) / ALL.len();
+        numbers.clone().for_each(|_| gate.provider.answers(unfinished(dialect)));
+        let begin = iter(numbers).map(|number| begun(&gate, dialect, number));
+        let begun: Vec<(Wire, String)> = begin.buffer_unordered(TOGETHER).collect().await;
+        open.extend(begun.into_iter().map(|one| (dialect, one)));
+    }
+    assert_eq!(open.len(), MANY);
 
-    let refused = gate.asks(chat, &chat.request("one more", true)).await;
-    assert_eq!(
-        (refused.status, refused.json()["error"]["code"].clone()),
-        (503, json!("overloaded"))
-    );
-    gate.provider.answers(Answer::json(200, &chat.whole("at once", &[])));
-    let whole = gate.asks(chat, &chat.request("in one piece", false)).await;
-    assert_eq!(whole.status, 200, "{whole:?}");
+    for dialect in ALL {
+        let refused = gate.asks(dialect, &dialect.request("one more", true)).await;
+        assert_eq!((refused.status, code(&refused).as_str()), (503, "overloaded"), "{refused:?}");
+        gate.provider.answers(Answer::json(200, &dialect.whole("at once", &[])));
+        let whole = gate.asks(dialect, &dialect.request("in one piece", false)).await;
+        assert_eq!(whole.status, 200, "{whole:?}");
+    }
     let run = gate.ask("POST", "/gate/v1/runs", &[], "{}").await.json();
     for number in 0..20 {
         let reply = called(&gate, run["run_token"].as_str().unwrap(), number).await;
@@ -76,9 +80,11 @@ async fn a_thousand_streams_keep_no_tool_call_and_no_whole_answer_waiting_and_al
     }
 
     gate.provider.all_go(MANY);
-    let texts: Vec<String> = iter(open).map(ended).buffer_unordered(MANY).collect().await;
-    for text in &texts {
-        assert_eq!(chat.read(text), ("hello".to_owned(), Vec::new(), true), "{text}");
+    let ends = iter(open).map(async |(dialect, one)| (dialect, ended(one).await));
+    let texts: Vec<(&Dialect, String)> = ends.buffer_unordered(MANY).collect().await;
+    for (dialect, text) in &texts {
+        let read = dialect.read(text);
+        assert_eq!(read, ("hello".to_owned(), Vec::new(), true), "{} {text}", dialect.name);
     }
     let completed = gate.entries("call.completed");
     let streams = |entry: &&Value| entry["data"]["observed"]["stream"].is_object();

@@ -4,10 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::{Answer, Part};
-use crate::said::{
-    ALL, DIALECTS, Dialect, call_part, chat_call, chunks, contents, function_call, lines,
-    local_call, message_events, named, output_text, response_events, unnamed,
-};
+use crate::said::{ALL, Dialect, MESSAGES, RESPONSES, output_text, response_events};
 
 const MASK: &str = r#"
 obligations contains {"type": "redact", "kinds": ["card", "email"]} if input.tool.kind == "model"
@@ -25,11 +22,8 @@ fn in_pieces(dialect: &Dialect, text: &str, size: usize, calls: &[(&str, &str, &
     let chars: Vec<char> = text.chars().collect();
     let stream = dialect.streamed("SPLIT", calls);
     let mut events = Vec::new();
-    // Those two repeat no text at the end of an answer.
-    let is_new = ["gemini", "ollama"].contains(&dialect.name);
-    let is_piece = |event: &str| event.contains("delta") || is_new;
     for event in stream.split_terminator(dialect.event_end()) {
-        if event.contains("SPLIT") && is_piece(event) {
+        if event.contains("SPLIT") && dialect.is_piece(event) {
             let pieces = chars.chunks(size).map(|piece| piece.iter().collect::<String>());
             events.extend(pieces.map(|piece| event.replace("SPLIT", &escaped(&piece))));
         } else {
@@ -74,7 +68,7 @@ async fn a_stream_is_masked_however_its_text_is_cut() {
         }
     }
     let completed = gate.entries("call.completed");
-    assert_eq!(completed.len(), 20);
+    assert_eq!(completed.len(), 4 * ALL.len());
     for entry in &completed {
         let redaction = &entry["data"]["observed"]["redaction"];
         assert!(redaction["masked"].as_u64().unwrap() >= 2, "{entry}");
@@ -162,35 +156,8 @@ deny contains {"code": "mail", "message": "not to Ann"} if contains(input.args.c
 }
 
 /// A text in two parts and a tool call between them.
-pub fn around_a_call(dialect: &Dialect, (first, second): (&str, &str)) -> String {
-    let command = r#"{"command": "ls"}"#;
-    let call = ("c1", "Bash", command);
-    match dialect.name {
-        "gemini" => {
-            let parts = json!([{"text": first}, call_part(&call), {"text": second}]);
-            unnamed(&contents(&[parts, json!([{"text": ""}])]))
-        }
-        "ollama" => lines(&[
-            json!({"role": "assistant", "content": first, "tool_calls": [local_call(&call)]}),
-            json!({"role": "assistant", "content": second}),
-        ]),
-        "chat" => {
-            let mut deltas = vec![json!({"role": "assistant", "content": first})];
-            deltas.extend(chat_call(0, "c1", "Bash", command));
-            deltas.push(json!({"content": second}));
-            chunks(&deltas, "tool_calls")
-        }
-        "responses" => {
-            let call = function_call("c1", "Bash", command);
-            named(&response_events(&[output_text(first), call, output_text(second)]))
-        }
-        _ => {
-            let call =
-                json!({"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}});
-            let text = |text: &str| json!({"type": "text", "text": text});
-            named(&message_events(&[text(first), call, text(second)], "tool_use"))
-        }
-    }
+pub fn around_a_call(dialect: &Dialect, text: (&str, &str)) -> String {
+    dialect.around_a_call(text, ("c1", "Bash", r#"{"command": "ls"}"#))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,7 +169,7 @@ async fn a_text_that_goes_on_behind_a_tool_call_is_masked_or_has_no_end() {
         let reply = gate.asks(dialect, &dialect.offering("go", true, &["Bash"])).await;
         let (text, calls, ended) = dialect.read(&reply.body);
         assert!(!reply.body.contains("ann@") && !reply.body.contains("ple.com"), "{reply:?}");
-        if ["chat", "gemini", "ollama"].contains(&dialect.name) {
+        if !dialect.has_blocks() {
             assert_eq!((text.as_str(), ended), ("ask [REDACTED:email] now", true), "{reply:?}");
             assert_eq!(calls, [("Bash".to_owned(), json!({"command": "ls"}))]);
         } else {
@@ -225,7 +192,7 @@ async fn a_finding_over_two_texts_of_a_whole_answer_does_not_leave() {
     let gate = Gate::start_under(MASK).await;
     let texts = ["ask ann@exam", "ple.com now"];
     let messages = |texts: [&str; 2]| {
-        let mut answer = DIALECTS[2].whole("", &[]);
+        let mut answer = MESSAGES.whole("", &[]);
         answer["content"] =
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
         answer
@@ -234,13 +201,13 @@ async fn a_finding_over_two_texts_of_a_whole_answer_does_not_leave() {
         let items = texts.map(output_text);
         response_events(&items).pop().unwrap()["response"].clone()
     };
-    for (dialect, answer) in [(&DIALECTS[2], messages(texts)), (&DIALECTS[1], responses(texts))] {
+    for (dialect, answer) in [(MESSAGES, messages(texts)), (RESPONSES, responses(texts))] {
         gate.provider.answers(Answer::json(200, &answer));
         let reply = gate.asks(dialect, &dialect.request("go", false)).await;
         assert!(reply.status >= 500 && !reply.body.contains("ann@"), "{reply:?}");
     }
     gate.provider.answers(Answer::json(200, &messages(["ask ann@example.com. ", "Then go."])));
-    let reply = gate.asks(&DIALECTS[2], &DIALECTS[2].request("on", false)).await;
+    let reply = gate.asks(MESSAGES, &MESSAGES.request("on", false)).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     gate.checked().await;
 }

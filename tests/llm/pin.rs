@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use crate::gate::{Gate, INSTRUCTIONS};
 use crate::provider::Answer;
 use crate::ran::Ran;
-use crate::said::{DIALECTS, Dialect};
+use crate::said::{ALL, CHAT, Dialect, MESSAGES};
 use crate::sidecar::key;
 use crate::wire::Reply;
 
@@ -26,29 +26,14 @@ fn sha256(text: &str) -> String {
 
 /// A request with these two instructions, which offers the tool `Bash`.
 fn request(dialect: &Dialect, guide: &str, environment: &str) -> Value {
-    let mut request = dialect.offering("hi", false, &["Bash"]);
-    match dialect.name {
-        "chat" => {
-            request["messages"] = json!([{"role": "system", "content": guide},
-                {"role": "developer", "content": [{"type": "text", "text": environment}]},
-                {"role": "user", "content": "hi"}]);
-        }
-        "responses" => {
-            request["instructions"] = json!(guide);
-            request["input"] = json!([{"role": "developer", "content": environment},
-                {"role": "user", "content": "hi"}]);
-        }
-        _ => {
-            request["system"] =
-                json!([{"type": "text", "text": guide}, {"type": "text", "text": environment}]);
-        }
-    }
-    request
+    let request = dialect.prompted(&[guide, environment], &[dialect.question("hi")], false);
+    dialect.with_tools(request, &[("Bash", "the agent's own Bash")])
 }
 
 /// Asks the model in the run of this name.
 async fn asks(gate: &Gate, dialect: &Dialect, run: &str, body: &Value) -> Reply {
-    gate.ask("POST", dialect.path, &[("X-Wicketgate-Run", run)], &body.to_string()).await
+    let (path, body) = dialect.placed(body);
+    gate.ask("POST", &path, &[("X-Wicketgate-Run", run)], &body).await
 }
 
 /// Asks the model, which answers.
@@ -91,12 +76,11 @@ fn with_fragment(gate: &Gate, fragment: &str) -> String {
 async fn the_fragment_pins_what_the_runs_showed_and_nothing_else() {
     let mut gate = unpinned().await;
     let mut runs = Vec::new();
-    for (dialect, (path, date)) in DIALECTS.iter().zip([
-        ("/a/b", "2026-11-27"),
-        ("/c", "2026-11-28"),
-        ("/d/e/f", "2026-11-29"),
-    ]) {
-        let body = request(dialect, GUIDE, &environment(path, date));
+    for (number, dialect) in ALL.into_iter().enumerate() {
+        // Each has a directory and a day of its own.
+        let path = ["/a/b", "/c", "/d/e/f"].get(number).copied().unwrap_or("/g");
+        let date = format!("2026-11-{:02}", number + 1);
+        let body = request(dialect, GUIDE, &environment(path, &date));
         runs.push(run_of(&answered(&gate, dialect, dialect.name, &body).await));
     }
     let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
@@ -114,7 +98,11 @@ async fn the_fragment_pins_what_the_runs_showed_and_nothing_else() {
     assert_eq!((&tool["name"], &tool["tier"]), (&json!("Bash"), &json!("T2")), "{facts}");
     assert!(tool["definition"].is_string(), "one definition in all dialects: {facts}");
     // The path of the first request; a date is fixed by its form.
-    assert_eq!((&facts["requests"], &facts["loose_bytes"]), (&json!(3), &json!(4)), "{facts}");
+    assert_eq!(
+        (&facts["requests"], &facts["loose_bytes"]),
+        (&json!(ALL.len()), &json!(4)),
+        "{facts}"
+    );
     let file = format!("templates/{}.txt", sha256(&template));
     assert_eq!(std::fs::read_to_string(gate.estate.path(&file)).unwrap(), template);
 
@@ -129,7 +117,7 @@ async fn the_fragment_pins_what_the_runs_showed_and_nothing_else() {
     gate.estate.write("agent.yaml", with_fragment(&gate, &printed.out));
     gate.estate.run(&["manifest", "sign", "agent.yaml", "--key", &key("manifest")]);
     gate.again().await;
-    for dialect in &DIALECTS {
+    for dialect in ALL {
         let later = environment("/somewhere/else", "2027-01-01");
         answered(&gate, dialect, "later", &request(dialect, GUIDE, &later)).await;
         let other = GUIDE.replace("one sentence", "two sentences");
@@ -138,7 +126,7 @@ async fn the_fragment_pins_what_the_runs_showed_and_nothing_else() {
         assert_eq!(reply.status, 403, "{reply:?}");
         assert!(reply.body.contains("manifest.instructions"), "{reply:?}");
         assert_eq!(gate.provider.asked().len(), asked);
-        if dialect.name == "messages" {
+        if dialect == MESSAGES {
             shows_the_difference(&gate, &run_of(&reply));
         }
     }
@@ -172,7 +160,7 @@ fn shows_the_difference(gate: &Gate, run: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn denied_requests_are_used_only_if_they_are_wanted() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let other = "You are the assistant of nobody.";
     let body = chat.offering("hi", false, &["Bash", "Unlisted"]);
     let body: Value = serde_json::from_str(&body.to_string().replace(INSTRUCTIONS, other)).unwrap();
@@ -196,7 +184,7 @@ async fn a_run_without_readable_requests_is_named_with_what_to_do() {
     pin(&gate, &[unknown], &[]).ends(64).complains("no run `01234567").complains("wicketgate-run");
     let listed = gate.ask("GET", "/v1/models", &[("X-Wicketgate-Run", "idle")], "").await;
     pin(&gate, &[&run_of(&listed)], &[]).ends(1).complains("has no request to a model");
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let reply = answered(&gate, chat, "dark", &chat.request("hi", false)).await;
     pin(&gate, &[&run_of(&reply)], &[])
         .ends(1)

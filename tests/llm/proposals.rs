@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS, Dialect};
+use crate::said::{ALL, CHAT, Dialect, MESSAGES};
 
 const REMOVAL: &str = r#"{"command": "rm -rf /"}"#;
 const LISTING: &str = r#"{"command": "ls"}"#;
@@ -98,7 +98,7 @@ async fn as_an_error_the_answer_has_no_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_model_reads_the_denial_in_its_own_words_in_the_next_request() {
     let gate = Gate::start().await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let body = streamed(&gate, messages, &[("toolu_9", "Bash", REMOVAL)]).await;
     let (_, calls, _) = messages.read(&body);
     let mut next = messages.offering("go", false, &["Bash", "Read"]);
@@ -126,7 +126,7 @@ async fn the_model_reads_the_denial_in_its_own_words_in_the_next_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_for_a_person_is_a_denial_now_and_runs_once_approved() {
     let gate = Gate::start().await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let wait = [("c1", "Bash", r#"{"command": "wait"}"#)];
     let body = streamed(&gate, messages, &wait).await;
     let (_, calls, _) = messages.read(&body);
@@ -149,7 +149,7 @@ async fn a_call_that_waits_for_a_person_is_a_denial_now_and_runs_once_approved()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arguments_that_are_no_strict_json_and_tools_that_nobody_offered_are_denied() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     for (name, arguments) in [
         ("Bash", r#"{"command":"ls","command":"rm -rf /"}"#),
         ("Bash", r#"{"command":"#),
@@ -182,7 +182,7 @@ async fn an_agent_cannot_call_a_tool_of_its_own_through_the_gate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_offers_an_unknown_tool_is_denied_or_loses_it() {
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let gate = Gate::start().await;
     let reply = gate.asks(chat, &chat.offering("go", false, &["Bash", "Hack"])).await;
     assert_eq!(reply.status, 403, "{reply:?}");
@@ -203,7 +203,7 @@ async fn a_tool_call_of_an_answer_waits_for_no_turn_and_takes_no_place_beside_it
         |spec| spec["limits"] = json!({"concurrency": 1}),
     )
     .await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let body = streamed(&gate, chat, &[("c1", "Bash", LISTING), ("c2", "Read", LISTING)]).await;
     let (_, calls, ended) = chat.read(&body);
     let names: Vec<&str> = calls.iter().map(|(name, _)| name.as_str()).collect();

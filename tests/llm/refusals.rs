@@ -5,12 +5,12 @@ use serde_json::json;
 use crate::gate::{Gate, KEY, TOKEN};
 use crate::masking::around_a_call;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_credential_comes_in_one_place() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let body = chat.request("hi", false).to_string();
     for lines in [
         vec![("Authorization", "-")],
@@ -55,7 +55,7 @@ async fn what_the_gate_does_not_serve_is_not_found_in_the_dialects_words() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_of_another_shape_is_named_and_asks_nobody() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let with = |name: &str, value: serde_json::Value| {
         let mut body = chat.request("hi", false);
         body[name] = value;

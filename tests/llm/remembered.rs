@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::RESPONSES;
 use crate::wire::Reply;
 
 async fn asked(gate: &Gate, run: &str, body: &Value) -> Reply {
@@ -14,7 +14,7 @@ async fn asked(gate: &Gate, run: &str, body: &Value) -> Reply {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_is_continued_by_the_run_that_it_was_given_to_and_by_no_other() {
     let gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     let mut next = responses.request("go on", false);
     next["previous_response_id"] = json!("resp_1");
 
@@ -43,7 +43,7 @@ async fn a_response_is_continued_by_the_run_that_it_was_given_to_and_by_no_other
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_answer_gave_is_known_after_a_restart() {
     let mut gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     gate.provider.answers(Answer::events(&responses.streamed("hello", &[])));
     let first = asked(&gate, "/r/a", &responses.request("hi", true)).await;
     assert_eq!(first.status, 200, "{first:?}");
@@ -62,7 +62,7 @@ async fn what_an_answer_gave_is_known_after_a_restart() {
 async fn an_item_of_a_streamed_answer_is_referred_to_and_every_request_shows_its_own_instructions()
 {
     let gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     gate.provider.answers(Answer::events(&responses.streamed("hello", &[])));
     let first = asked(&gate, "/r/a", &responses.request("hi", true)).await;
     assert_eq!(first.status, 200, "{first:?}");
@@ -98,7 +98,7 @@ async fn an_item_of_a_streamed_answer_is_referred_to_and_every_request_shows_its
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denied_call_of_a_remembered_response_has_the_reason_as_its_result() {
     let gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     let body = responses.offering("go", false, &["Bash"]);
     let call = ("c1", "Bash", r#"{"command": "rm -rf /"}"#);
     gate.provider.answers(Answer::json(200, &responses.whole("look", &[call])));

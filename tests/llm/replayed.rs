@@ -7,7 +7,7 @@ use crate::gate::{Gate, KEY};
 use crate::program::{self, python};
 use crate::provider::{Answer, Part};
 use crate::ran::Ran;
-use crate::said::{ALL, DIALECTS, Dialect, chunks};
+use crate::said::{ALL, CHAT, Dialect, MESSAGES, chunks};
 use crate::sidecar::key;
 use crate::wire::Reply;
 
@@ -139,7 +139,7 @@ async fn what_models_said_is_played_byte_for_byte_with_no_provider() {
         let reply = recorder.talks(dialect, &dialect.request("stream", true), stream).await;
         assert_eq!(reply.header("content-type"), Some(dialect.media_type()));
     }
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let mut count = messages.request("count", false);
     count.as_object_mut().unwrap().remove("max_tokens");
     count.as_object_mut().unwrap().remove("stream");
@@ -234,7 +234,7 @@ async fn denials_that_left_as_text_play_as_they_were() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_request_is_a_drift_and_gets_no_answer() {
     let mut recorder = Recorder::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     let (whole, stream) = (chat.request("whole", false), chat.request("stream", true));
     recorder.talks(chat, &whole, Answer::json(200, &chat.whole("hello", &[]))).await;
     recorder.talks(chat, &stream, Answer::events(&chat.streamed("hello", &[]))).await;
@@ -292,7 +292,7 @@ async fn an_answer_that_broke_off_breaks_off_again() {
         assert!(reply.body.contains("hello") && !dialect.read(&reply.body).2, "{reply:?}");
     }
     let busy = Answer::json(429, &json!({"error": {"type": "busy", "message": "later"}}));
-    let reply = recorder.asks(DIALECTS[2].path, &DIALECTS[2].request("busy", true), busy).await;
+    let reply = recorder.asks(MESSAGES.path, &MESSAGES.request("busy", true), busy).await;
     assert_eq!(reply.status, 429, "{reply:?}");
     recorder.recorded().await;
     let again = recorder.replays(&[], &recorder.asked).ok();
@@ -320,7 +320,7 @@ async fn recorder_of(bytes: u64) -> Recorder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_longer_than_a_payload_is_stored_in_several_and_plays_as_it_was() {
     let mut recorder = recorder_of(8 << 20).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     // Ten thousand pieces of a short text: more than a payload as events, and little as a result.
     let long = Answer::events(&chunks(&vec![json!({"content": "x"}); 10_000], "stop"));
     recorder.talks(chat, &chat.request("hi", true), long).await;
@@ -336,7 +336,7 @@ async fn a_stream_longer_than_a_payload_is_stored_in_several_and_plays_as_it_was
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_not_recorded_keeps_no_stream() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::events(&chat.streamed("hello", &[])));
     let reply = gate.asks(chat, &chat.request("hi", true)).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -351,7 +351,7 @@ async fn a_loop_that_the_gate_ran_plays_the_same() {
             json!({"managed": {"iterations_max": 3, "tools": ["work.do", "work.fail"]}});
     };
     let mut recorder = Recorder::start_with(loops).await;
-    let body = DIALECTS[0].request("go", false);
+    let body = CHAT.request("go", false);
     let calls = json!([
         {"id": "c1", "type": "function", "function": {"name": "work__do", "arguments": WORK}},
         {"id": "c2", "type": "function", "function": {"name": "work__do", "arguments": REMOVAL}},

@@ -5,7 +5,7 @@ use wicketgate_support::collector::{Collector, attribute};
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_to_a_provider_is_a_span_with_its_tokens_and_without_its_texts() {
@@ -23,7 +23,7 @@ async fn each_request_to_a_provider_is_a_span_with_its_tokens_and_without_its_te
         assert_eq!(gate.asks(dialect, &dialect.request("hush", false)).await.status, 200);
     }
     gate.provider.answers(Answer::of(200, "text/html", "<html>"));
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     assert_eq!(gate.asks(chat, &chat.request("hush hush", true)).await.status, 502);
     gate.sidecar.stop().await;
     let spans = collector.spans();

@@ -5,7 +5,7 @@ use wicketgate_support::pg::{Pg, PrivatePg, TestDb};
 
 use crate::gate::{Gate, INSTRUCTIONS, KEY, RULES};
 use crate::provider::{Answer, Part};
-use crate::said::{ALL, DIALECTS};
+use crate::said::{ALL, CHAT, MESSAGES, RESPONSES};
 use crate::sidecar::Estate;
 use crate::tool::Tool;
 
@@ -65,7 +65,7 @@ async fn an_answer_has_no_end_and_no_tool_call_while_its_database_is_frozen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_usage_of_a_chat_is_asked_for_and_reaches_only_an_agent_that_asked() {
     let gate = Gate::start().await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     for asks in [false, true] {
         let mut body = chat.request(&format!("hi {asks}"), true);
         if asks {
@@ -85,7 +85,7 @@ async fn the_usage_of_a_chat_is_asked_for_and_reaches_only_an_agent_that_asked()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_the_provider_runs_is_found_wherever_it_hides() {
     let gate = Gate::start().await;
-    let (chat, responses, messages) = (&DIALECTS[0], &DIALECTS[1], &DIALECTS[2]);
+    let (chat, responses, messages) = (CHAT, RESPONSES, MESSAGES);
     for (dialect, tools) in [
         (chat, json!([{"type": "web_search"}])),
         (chat, json!([{"type": "somebody_knows", "name": "x"}])),
@@ -149,7 +149,7 @@ async fn no_member_and_no_header_of_an_agent_chooses_another_provider() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_the_run_did_not_receive_is_not_gone_on_from() {
     let gate = Gate::start().await;
-    let responses = &DIALECTS[1];
+    let responses = RESPONSES;
     let mut body = responses.request("go", false);
     body["previous_response_id"] = json!("resp_of_somebody_else");
     let reply = gate.asks(responses, &body).await;
@@ -176,7 +176,7 @@ async fn instructions_in_several_blocks_and_in_the_middle_are_each_demanded() {
         },
     )
     .await;
-    let messages = &DIALECTS[2];
+    let messages = MESSAGES;
     let text = |text: &str| json!({"type": "text", "text": text});
     let asked = |system: Value, middle: &str| {
         let mut body = messages.request("hi", false);

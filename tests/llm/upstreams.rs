@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::gate::Gate;
 use crate::provider::Answer;
-use crate::said::DIALECTS;
+use crate::said::{ALL, CHAT, MESSAGES};
 
 /// What an upstream does with a request that it has read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ async fn behind(port: u16) -> Gate {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_lost_after_the_request_was_sent_ends_the_call() {
     let gate = behind(dead_end(Does::HangUp).await).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     for stream in [true, false] {
         let reply = gate.asks(chat, &chat.request("hi", stream)).await;
         assert_eq!(reply.status, 502, "{reply:?}");
@@ -85,7 +85,7 @@ async fn a_connection_that_is_lost_after_the_request_was_sent_ends_the_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upstream_that_does_not_begin_is_left_and_what_it_may_bill_is_counted() {
     let gate = behind(dead_end(Does::Nothing).await).await;
-    let chat = &DIALECTS[0];
+    let chat = CHAT;
     gate.provider.answers(Answer::events(&chat.streamed("hello", &[])));
     let reply = gate.asks(chat, &chat.request("hi", true)).await;
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -103,16 +103,16 @@ async fn an_upstream_that_does_not_begin_is_left_and_what_it_may_bill_is_counted
 async fn an_upstream_is_asked_over_the_version_of_http_that_its_binding_says() {
     let over_http2 = |config: &mut Value| {
         for upstream in model(config)["upstreams"].as_array_mut().unwrap() {
-            upstream["http2"] = json!(upstream["name"] != "anth");
+            upstream["http2"] = json!(upstream["api"] != MESSAGES.api());
         }
     };
     let gate = Gate::start_with(over_http2, |_| {}).await;
-    for dialect in &DIALECTS {
-        gate.provider.answers(Answer::events(&dialect.streamed("hello", &[])));
+    for dialect in ALL {
+        gate.provider.answers(Answer::of_dialect(dialect, &dialect.streamed("hello", &[])));
         let reply = gate.asks(dialect, &dialect.request("hi", true)).await;
         assert_eq!(dialect.read(&reply.body), ("hello".to_owned(), Vec::new(), true), "{reply:?}");
         let asked = gate.provider.last();
-        let is_http2 = dialect.name != "messages";
+        let is_http2 = dialect != MESSAGES;
         let version = if is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
         assert_eq!(asked.version, version, "{}", dialect.name);
     }

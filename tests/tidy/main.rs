@@ -14,6 +14,7 @@
 
 mod alerts;
 mod dependencies;
+mod dialects;
 mod glossary;
 mod layers;
 mod names;
@@ -26,10 +27,11 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 17] = [
+const RULES: [(&str, Rule); 18] = [
     ("glossary", glossary::private_words),
     ("layers", layers::order),
     ("faces without stores", layers::stores),
+    ("dialects behind their modules", dialects::forks),
     ("confined words", words::confined),
     ("leftovers", words::leftovers),
     ("sleeping tests", words::sleeps),

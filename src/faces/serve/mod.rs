@@ -34,6 +34,7 @@ pub mod agents;
 pub(crate) mod body;
 pub mod console;
 mod convert;
+mod dialect;
 pub(crate) mod driver;
 mod edge;
 mod framing;

@@ -4,8 +4,10 @@ use wicketgate::catalog::llm::answer::{
     AnswerError, AnswerRules, AnsweredCall, Assembled, DENIED_NAME, DenialForm, DeniedCall, Frame,
     Step, StreamReader, stream,
 };
+use wicketgate::catalog::llm::framing::{FrameReader, FrameWriter, StreamFraming};
 use wicketgate::catalog::llm::sse::{Event, Reader};
 use wicketgate::domain::dialect::Dialect;
+use wicketgate::domain::json::Json;
 
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
@@ -32,8 +34,16 @@ pub fn chat(bytes: &[u8]) {
     holds(Dialect::Chat, bytes);
 }
 
+pub fn gemini(bytes: &[u8]) {
+    holds(Dialect::Gemini, bytes);
+}
+
 pub fn messages(bytes: &[u8]) {
     holds(Dialect::Messages, bytes);
+}
+
+pub fn ollama(bytes: &[u8]) {
+    holds(Dialect::Ollama, bytes);
 }
 
 pub fn responses(bytes: &[u8]) {
@@ -63,18 +73,17 @@ pub fn read(
     pieces: &[&[u8]],
     denied: Option<DenialForm>,
 ) -> Result<Left, AnswerError> {
-    let mut events = Reader::new(EVENT_BYTES_MAX);
+    let mut events = FrameReader::of(dialect, EVENT_BYTES_MAX);
     let mut reader = stream(dialect, AnswerRules::default());
+    let mut writer = FrameWriter::new(StreamFraming::of(dialect, &Json::Null));
     let (mut left, mut calls) = (Vec::new(), Vec::new());
     for piece in pieces {
         for event in events.push(piece).unwrap() {
             for step in reader.event(&event)? {
                 match step {
-                    Step::Frame { frame, .. } => left.extend(frame.encode()),
+                    Step::Frame { frame, .. } => left.extend(writer.write(&[frame])),
                     Step::Call(call) => {
-                        for frame in decide(&mut reader, &call, denied)? {
-                            left.extend(frame.encode());
-                        }
+                        left.extend(writer.write(&decide(&mut reader, &call, denied)?));
                         calls.push(call);
                     }
                     Step::Hold => {}
@@ -83,7 +92,7 @@ pub fn read(
         }
     }
     let (end, assembled) = reader.finish()?;
-    left.extend(end.iter().flat_map(Frame::encode));
+    left.extend(writer.end(&end));
     Ok((left, calls, assembled))
 }
 

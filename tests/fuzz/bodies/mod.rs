@@ -18,13 +18,17 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 27] = [
+pub const BODIES: [(&str, Body); 31] = [
     ("answer_chat", answers::chat),
+    ("answer_gemini", answers::gemini),
     ("answer_messages", answers::messages),
+    ("answer_ollama", answers::ollama),
     ("answer_responses", answers::responses),
     ("archive", files::archive),
     ("ask_chat", asks::chat),
+    ("ask_gemini", asks::gemini),
     ("ask_messages", asks::messages),
+    ("ask_ollama", asks::ollama),
     ("ask_responses", asks::responses),
     ("bundle", files::bundle),
     ("consistency", trees::consistency),

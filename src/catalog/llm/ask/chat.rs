@@ -2,14 +2,25 @@
 //!
 //! The table was made from the API reference of 2026-11, as openai-python 3.54.0 has it.
 
+use super::form::plain_target;
 use super::members::MemberUse::{Choices, Hosted, Pass, Read};
 use super::members::{
     AskReader, AskResult, MemberTable, ObjectMembers, RequestPath, custom_arguments, given,
     kind_of, list, maybe_text, number, object, text_of, value_of,
 };
 use super::offered::choice_of;
-use super::{AskError, OfferedForm, OfferedTool, ToolPlace};
+use super::{AskError, AskForm, OfferedForm, OfferedTool, ToolPlace};
 use crate::domain::json::Json;
+
+/// What a request says besides its members.
+pub(super) const FORM: AskForm = AskForm {
+    list: "messages",
+    // Servers call it `max_tokens` or `max_completion_tokens`.
+    bound: None,
+    holder: None,
+    path_members: &[],
+    target: plain_target,
+};
 
 /// The members of a request. Not in it, so refused unless the operator passes them: `audio` and
 /// `modalities`, because the gate does not read spoken answers.

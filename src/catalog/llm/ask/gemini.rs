@@ -11,10 +11,33 @@ use super::members::{
     AskReader, AskResult, MemberTable, NULL, ObjectMembers, RequestPath, given, list, maybe_text,
     number, object, text, text_of, value_of,
 };
-use super::{AskError, HostedTools, OfferedForm, OfferedTool, ToolPlace};
+use super::{
+    AskError, AskForm, AskTarget, HostedTools, OfferedForm, OfferedTool, PATH_MEMBERS, ToolPlace,
+};
 use crate::domain::canonical;
 use crate::domain::dialect::Operation;
 use crate::domain::json::Json;
+
+/// What a request says besides its members.
+pub(super) const FORM: AskForm = AskForm {
+    list: "contents",
+    bound: Some("maxOutputTokens"),
+    holder: Some("generationConfig"),
+    path_members: &PATH_MEMBERS,
+    target,
+};
+
+/// The URL of a request. WHY always events: they say where each ends, and the agent is sent a list all
+/// the same if it asked for one.
+fn target(target: &AskTarget<'_>) -> String {
+    let AskTarget { base, model, operation, stream, .. } = *target;
+    let action = match (operation, stream) {
+        (Operation::CountTokens, _) => "countTokens",
+        (Operation::Generate, true) => "streamGenerateContent?alt=sse",
+        (Operation::Generate, false) => "generateContent",
+    };
+    format!("{base}/{model}:{action}")
+}
 
 /// The members of a request for an answer.
 const MEMBERS: MemberTable = &[

@@ -3,15 +3,25 @@
 //! The tables were made from the API reference of 2026-11, as anthropic-python 2.12.0 has it, with
 //! its beta members.
 
+use super::form::plain_target;
 use super::members::MemberUse::{Hosted, OtherModel, Pass, Read};
 use super::members::{
     AskReader, AskResult, MemberTable, ObjectMembers, RequestPath, given, kind_of, list,
     maybe_text, number, object, text_of, value_of,
 };
-use super::{AskError, OfferedForm, OfferedTool, ToolPlace};
+use super::{AskError, AskForm, OfferedForm, OfferedTool, ToolPlace};
 use crate::domain::canonical;
 use crate::domain::dialect::Operation;
 use crate::domain::json::Json;
+
+/// What a request says besides its members.
+pub(super) const FORM: AskForm = AskForm {
+    list: "messages",
+    bound: Some("max_tokens"),
+    holder: None,
+    path_members: &[],
+    target: plain_target,
+};
 
 /// The members of a request for an answer.
 const MEMBERS: MemberTable = &[

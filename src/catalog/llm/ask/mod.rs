@@ -18,6 +18,7 @@ mod betas;
 mod chat;
 mod content;
 mod error;
+mod form;
 mod gemini;
 mod governed;
 mod members;
@@ -34,6 +35,7 @@ mod unnamed;
 
 pub use betas::{BETAS_DENIED, betas};
 pub use error::AskError;
+pub use form::{AskForm, AskTarget, form};
 pub use governed::{
     ClassifiedTool, DefinitionMatch, GovernedTool, OfferedKind, PinnedClientTool, classify,
     is_governed_name,

@@ -2,15 +2,25 @@
 //!
 //! The table was made from the API reference of 2026-11, as ollama-python 0.6.3 has it.
 
-use super::ToolPlace;
+use super::form::plain_target;
 use super::members::MemberUse::{Pass, Read};
 use super::members::{
     AskReader, AskResult, MemberTable, ObjectMembers, RequestPath, given, kind_of, list,
     maybe_text, number, object, text, text_of, value_of,
 };
+use super::{AskForm, ToolPlace};
 use crate::domain::canonical;
 use crate::domain::json::Json;
 use crate::llm::framing;
+
+/// What a request says besides its members.
+pub(super) const FORM: AskForm = AskForm {
+    list: "messages",
+    bound: Some("num_predict"),
+    holder: Some("options"),
+    path_members: &[],
+    target: plain_target,
+};
 
 /// The members of a request.
 const MEMBERS: MemberTable = &[

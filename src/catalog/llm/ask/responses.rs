@@ -3,15 +3,25 @@
 //! The table was made from the API reference of 2026-11, as openai-python 3.54.0 has it, and from
 //! what Codex 0.169.0 sends (`client_metadata`).
 
+use super::form::plain_target;
 use super::members::MemberUse::{Pass, Read, State};
 use super::members::{
     AskReader, AskResult, MemberTable, ObjectMembers, RequestPath, custom_arguments, given,
     kind_of, list, maybe_text, number, object, text, text_of, value_of,
 };
 use super::offered::choice_of;
-use super::{OfferedForm, OfferedTool, ToolPlace};
+use super::{AskForm, OfferedForm, OfferedTool, ToolPlace};
 use crate::domain::canonical;
 use crate::domain::json::Json;
+
+/// What a request says besides its members.
+pub(super) const FORM: AskForm = AskForm {
+    list: "input",
+    bound: Some("max_output_tokens"),
+    holder: None,
+    path_members: &[],
+    target: plain_target,
+};
 
 /// The members of a request. Not in it, so refused unless the operator passes it:
 /// `access_programs`, which asks for models with fewer restrictions.

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::form;
 use super::members::AskResult;
 use super::splice::{ObjectEdit, Splices};
 use super::unnamed::PendingCalls;
@@ -62,14 +63,9 @@ pub(super) fn restore(
     restored: &[Restored],
     splices: &mut Splices,
 ) -> AskResult<()> {
-    let list = match dialect {
-        Dialect::Chat | Dialect::Messages | Dialect::Ollama => "messages",
-        Dialect::Responses => "input",
-        Dialect::Gemini => "contents",
-    };
     let pending = PendingCalls::default();
     let mut restorer = Restorer { sent, restored, splices, pending };
-    let Some(list) = request.value(list) else { return Ok(()) };
+    let Some(list) = request.value(form(dialect).list) else { return Ok(()) };
     for item in restorer.objects(&list)? {
         match dialect {
             Dialect::Chat => restorer.chat(item)?,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::members::AskResult;
 use super::offered::{choice_of, name_of};
 use super::restore::{Restored, restore};
-use super::{AskError, ToolPlace};
+use super::{AskError, ToolPlace, form};
 use crate::domain::canonical;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::{Json, Limits};
@@ -78,11 +78,7 @@ fn bounded(
         }
         Ok(())
     };
-    let holder = match dialect {
-        Dialect::Chat | Dialect::Responses | Dialect::Messages => return bound(request),
-        Dialect::Gemini => "generationConfig",
-        Dialect::Ollama => "options",
-    };
+    let Some(holder) = form(dialect).holder else { return bound(request) };
     match (request.json(sent, holder)?, request.value(holder)) {
         (Some(Json::Object(_)), Some(at)) => {
             let mut object = ObjectEdit::of(sent, at)?;

@@ -3,47 +3,33 @@
 
 use hyper::body::Bytes;
 
-use crate::catalog::llm::framing::StreamFraming;
 use crate::domain::dialect::Dialect;
-use crate::domain::json::Json;
 use crate::ledger::permit::Receipt;
-use crate::serve::problem::llm::{BegunResponse, llm_ping};
+use crate::serve::dialect::{BegunResponse, spoken};
 use crate::serve::problem::{Problem, receipt_line};
 
 /// Seconds of silence after which a client is shown more than a comment.
 const PING_AFTER: u32 = 10;
 
-/// A comment: carries nothing, and shows that the gate is alive.
-const COMMENT: &[u8] = b":\n\n";
-
 /// What is sent after so many seconds without a part of the answer.
-pub(super) const fn beat(dialect: Dialect, seconds: u32) -> Bytes {
-    let frame = match (seconds.is_multiple_of(PING_AFTER), dialect) {
-        (true, dialect) | (false, dialect @ (Dialect::Gemini | Dialect::Ollama)) => {
-            llm_ping(dialect)
-        }
-        (false, Dialect::Chat | Dialect::Responses | Dialect::Messages) => COMMENT,
-    };
-    Bytes::from_static(frame)
-}
-
-/// Whether a stream may have comments. WHY not of Google: a library of it takes one for the beginning
-/// of an error. Lines and lists have none.
-fn has_comments(dialect: Dialect) -> bool {
-    dialect != Dialect::Gemini && StreamFraming::of(dialect, &Json::Null) == StreamFraming::Events
+pub(super) fn beat(dialect: Dialect, seconds: u32) -> Bytes {
+    let dialect = spoken(dialect);
+    let is_long = seconds.is_multiple_of(PING_AFTER);
+    Bytes::from_static(if is_long { dialect.ping() } else { dialect.beat() })
 }
 
 /// The comment with the receipt of the entry that allows the call, for a client whose headers were
 /// sent before.
 pub(super) fn authorized(dialect: Dialect, receipt: &str) -> Bytes {
-    let comment = has_comments(dialect).then(|| format!(": wicketgate-authorized {receipt}\n\n"));
+    let comment =
+        spoken(dialect).has_comments().then(|| format!(": wicketgate-authorized {receipt}\n\n"));
     comment.unwrap_or_default().into()
 }
 
 /// The comment with the receipt of the entry that records the outcome, and the end of the answer.
 pub(super) fn last(dialect: Dialect, receipt: &Receipt, end: &[u8]) -> Bytes {
     let comment = || format!(": wicketgate-receipt {}\n\n", receipt_line(receipt));
-    let comment = has_comments(dialect).then(comment);
+    let comment = spoken(dialect).has_comments().then(comment);
     let mut bytes = comment.unwrap_or_default().into_bytes();
     bytes.extend_from_slice(end);
     bytes.into()
@@ -75,6 +61,7 @@ pub(super) fn data(events: &[u8]) -> impl Iterator<Item = serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::dialect::COMMENT;
 
     #[test]
     fn a_client_of_anthropic_is_shown_a_ping_every_ten_seconds_and_comments_between() {

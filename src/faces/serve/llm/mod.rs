@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
 use super::agent_api::AgentApi;
+use super::dialect::ANTHROPIC;
 use super::guard::{self, IDEMPOTENCY_KEY};
 use super::handover::AnswerSlot;
 use super::problem::Problem;
@@ -34,7 +35,7 @@ use crate::enforce::{AskUnderway, ModelRequest, Opening, Run, Thread};
 use crate::identity::Peer;
 use places::ModelPlaces;
 use reply::LlmResponse;
-use route::{ANTHROPIC, BETA, EVENTS, LIST, LlmRoute, ModelPath, Purpose, ROUTES, is_beta};
+use route::{BETA, EVENTS, LIST, LlmRoute, ModelPath, Purpose, ROUTES, is_beta};
 use stream::{AnswerForm, Asking};
 
 pub(super) use managed::asks_as_text;

@@ -1,28 +1,16 @@
 //! The models that a run may ask, as the dialects list them.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::domain::dialect::Dialect;
 use crate::enforce::OfferedModel;
-
-/// The time at which Anthropic's clients read that a model was made: the gate does not know it.
-const UNDATED: &str = "1970-01-01T00:00:00Z";
+use crate::serve::dialect::spoken;
 
 /// The list of the models that a client of this dialect may ask for.
 pub(super) fn list(models: &[OfferedModel], dialect: Dialect) -> Value {
-    let offered: Vec<&OfferedModel> =
-        models.iter().filter(|model| is_for(model, dialect)).collect();
-    let data: Vec<Value> = offered.iter().map(|model| shown(model, dialect)).collect();
-    match dialect {
-        Dialect::Chat | Dialect::Responses => json!({"object": "list", "data": data}),
-        Dialect::Gemini | Dialect::Ollama => json!({"models": data}),
-        Dialect::Messages => json!({
-            "data": data,
-            "has_more": false,
-            "first_id": offered.first().map(|model| &model.id),
-            "last_id": offered.last().map(|model| &model.id),
-        }),
-    }
+    let offered = models.iter().filter(|model| is_for(model, dialect));
+    let ids: Vec<&str> = offered.map(|model| model.id.as_str()).collect();
+    spoken(dialect).models(&ids)
 }
 
 /// The model of this id, if a client of this dialect may ask for it. Clients escape what they put
@@ -31,36 +19,11 @@ pub(super) fn one(models: &[OfferedModel], segment: &str, dialect: Dialect) -> O
     let id = unescaped(segment);
     let same = |model: &&OfferedModel| model.id == segment || Some(&model.id) == id.as_ref();
     let found = models.iter().find(same).filter(|model| is_for(model, dialect))?;
-    Some(shown(found, dialect))
+    Some(spoken(dialect).model(&found.id))
 }
 
-/// OpenAI's clients list what either of their dialects takes.
 fn is_for(model: &OfferedModel, dialect: Dialect) -> bool {
-    model.dialects.iter().any(|offered| match (offered, dialect) {
-        (Dialect::Chat | Dialect::Responses, Dialect::Chat | Dialect::Responses) => true,
-        (offered, asked) => *offered == asked,
-    })
-}
-
-fn shown(model: &OfferedModel, dialect: Dialect) -> Value {
-    let id = &model.id;
-    match dialect {
-        Dialect::Chat | Dialect::Responses => {
-            json!({"id": id, "object": "model", "created": 0, "owned_by": "wicketgate"})
-        }
-        Dialect::Gemini => json!({
-            "name": format!("models/{id}"), "baseModelId": id, "version": "", "displayName": id,
-            "supportedGenerationMethods": ["generateContent", "countTokens"],
-        }),
-        Dialect::Ollama => json!({
-            "name": id, "model": id, "modified_at": UNDATED, "size": 0, "digest": "",
-            "details": {"format": "", "family": "", "families": null, "parameter_size": "",
-                "quantization_level": ""},
-        }),
-        Dialect::Messages => {
-            json!({"type": "model", "id": id, "display_name": id, "created_at": UNDATED})
-        }
-    }
+    model.dialects.iter().any(|offered| spoken(dialect).lists(*offered))
 }
 
 /// A text whose `%` escapes are resolved; `None` if they are none.
@@ -78,6 +41,8 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn models() -> Vec<OfferedModel> {

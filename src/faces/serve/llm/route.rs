@@ -4,13 +4,11 @@ use http::HeaderMap;
 
 use crate::domain::dialect::{Dialect, Operation};
 use crate::serve::Access;
+use crate::serve::dialect::spoken;
 use crate::serve::guard::is_run_name;
 
-/// Where the routes begin, after the name of a run if there is one: for the dialects of OpenAI and
-/// Anthropic, for that of Google, and for that of Ollama.
-const ROOTS: [&str; 3] = ["/v1", GOOGLE, OLLAMA];
+/// Where the models of Google are.
 const GOOGLE: &str = "/v1beta";
-const OLLAMA: &str = "/api";
 /// What stands before the name of a run.
 const RUNS: &str = "/r/";
 /// What stands before a path whose tool loop the gate runs.
@@ -24,9 +22,6 @@ pub(super) const BETA: &str = "beta=true";
 /// How clients of Google ask for a stream of events, and for one list.
 pub(super) const EVENTS: &str = "alt=sse";
 pub(super) const LIST: &str = "alt=json";
-
-/// The header by which clients of Anthropic are known: they ask for models at the path of the others.
-pub(super) const ANTHROPIC: &str = "anthropic-version";
 
 /// What a route is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +49,7 @@ impl LlmRoute {
     /// Whether it stands below `/managed` too.
     pub(super) fn has_managed(&self) -> bool {
         match self.purpose {
-            Purpose::Ask(dialect, _) => dialect == Dialect::Chat,
+            Purpose::Ask(dialect, _) => spoken(dialect).runs_loop(),
             Purpose::Models | Purpose::Model => self.path.starts_with(MODELS),
         }
     }
@@ -117,7 +112,7 @@ pub(super) struct ModelPath<'a> {
     run: Option<&'a str>,
     /// Whether the gate runs the tool loop of the request.
     managed: bool,
-    /// The rest, which begins with one of [`ROOTS`].
+    /// The rest, which begins with the root of a dialect.
     rest: &'a str,
 }
 
@@ -161,32 +156,28 @@ impl<'a> ModelPath<'a> {
         if let Some(Purpose::Ask(dialect, _)) = asked {
             return dialect;
         }
-        let begins = |path: &str| self.rest.starts_with(path);
-        match () {
-            () if begins(GOOGLE) => Dialect::Gemini,
-            () if begins(OLLAMA) => Dialect::Ollama,
-            () if begins("/v1/messages") || headers.contains_key(ANTHROPIC) => Dialect::Messages,
-            () if begins("/v1/responses") => Dialect::Responses,
-            () => Dialect::Chat,
-        }
+        let mut all = Dialect::ALL.iter().copied();
+        let claimed = all.find(|dialect| spoken(*dialect).claims(self.rest, headers));
+        claimed.unwrap_or(Dialect::Chat)
     }
 }
 
 /// Whether the query asks the provider for its preview API: clients of Anthropic send `beta=true`.
 pub(super) fn is_beta(query: &str, dialect: Dialect) -> bool {
-    dialect == Dialect::Messages && query.split('&').any(|part| part == BETA)
+    spoken(dialect).has_preview() && query.split('&').any(|part| part == BETA)
 }
 
 fn is_below(path: &str) -> bool {
     let below = |root: &str| {
         path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    ROOTS.into_iter().any(below)
+    Dialect::ALL.iter().any(|dialect| below(spoken(*dialect).root()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::dialect::ANTHROPIC;
 
     fn purpose(path: &str) -> Option<Purpose> {
         ModelPath::of(path)?.route().map(|(route, _)| route.purpose)

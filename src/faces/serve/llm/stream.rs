@@ -22,7 +22,7 @@ use crate::domain::dialect::Dialect;
 use crate::enforce::{FlowPart, Flowing, ModelReply, Released};
 use crate::ledger::flow::FlowHead;
 use crate::ledger::permit::Receipt;
-use crate::serve::problem::llm::BegunResponse;
+use crate::serve::dialect::{BegunResponse, spoken};
 use crate::serve::problem::{Problem, receipt_line};
 use reply::LlmResponse;
 
@@ -261,7 +261,7 @@ impl AnswerStream {
     /// and count the others to the end.
     fn remember(&mut self, bytes: &Bytes) {
         self.has_begun |= !bytes.is_empty();
-        if self.form.dialect != Dialect::Responses || bytes.is_empty() {
+        if bytes.is_empty() || !spoken(self.form.dialect).numbers_events() {
             return;
         }
         if self.response.is_none() {
@@ -364,11 +364,7 @@ mod tests {
             let late = late.ok().unwrap();
             assert_eq!(late.status(), 200);
             let (text, _) = taken(late).await;
-            let beat = match dialect {
-                Dialect::Gemini => "\n",
-                Dialect::Ollama => " ",
-                Dialect::Chat | Dialect::Responses | Dialect::Messages => ":\n\n",
-            };
+            let beat = std::str::from_utf8(spoken(*dialect).beat()).unwrap();
             assert!(text.starts_with(beat) && text.contains("denied by a test"), "{text}");
             assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{text}");
             // Who asked for one text waits for its status, however long.

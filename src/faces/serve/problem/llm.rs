@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, StatusCode};
-use serde_json::{Value, json};
 
 use super::{Problem, RECEIPT, receipt_line, whole_seconds};
 use crate::domain::code::{Code, Retry};
 use crate::domain::dialect::Dialect;
-use crate::domain::id::CallId;
 use crate::enforce::ModelFault;
 use crate::mcp::http::JSON;
-use crate::mcp::sse;
+use crate::serve::dialect::{BegunResponse, WordedError, spoken};
 
 /// The header that tells the SDKs of OpenAI and Anthropic whether to send a request again by
 /// themselves.
@@ -25,98 +23,6 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// The least time after which to ask a gate again that cannot serve now: some clients ask at once,
 /// dozens of times.
 const AGAIN: Duration = Duration::from_secs(5);
-
-/// The kinds of errors that the dialects distinguish.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ErrorKind {
-    /// The request is wrong.
-    Invalid,
-    /// The credential is wrong.
-    Authentication,
-    /// It is denied.
-    Permission,
-    /// There is no such thing.
-    NotFound,
-    /// The body is too large.
-    TooLarge,
-    /// A limit is reached, and becomes free by itself.
-    RateLimit,
-    /// The gate or the model failed.
-    Server,
-}
-
-impl ErrorKind {
-    const fn of(status: StatusCode) -> Self {
-        match status.as_u16() {
-            401 => Self::Authentication,
-            403 => Self::Permission,
-            404 | 410 => Self::NotFound,
-            413 => Self::TooLarge,
-            429 => Self::RateLimit,
-            400..=499 => Self::Invalid,
-            _ => Self::Server,
-        }
-    }
-
-    /// The `type` of an error of OpenAI, which has no kinds of its own for two of them.
-    const fn openai(self) -> &'static str {
-        match self {
-            Self::Invalid | Self::NotFound | Self::TooLarge => "invalid_request_error",
-            Self::Authentication => "authentication_error",
-            Self::Permission => "permission_error",
-            Self::RateLimit => "rate_limit_error",
-            Self::Server => "server_error",
-        }
-    }
-
-    /// The `type` of an error of Anthropic.
-    const fn anthropic(self) -> &'static str {
-        match self {
-            Self::Invalid => "invalid_request_error",
-            Self::Authentication => "authentication_error",
-            Self::Permission => "permission_error",
-            Self::NotFound => "not_found_error",
-            Self::TooLarge => "request_too_large",
-            Self::RateLimit => "rate_limit_error",
-            Self::Server => "api_error",
-        }
-    }
-
-    /// The `status` of an error of Google.
-    const fn google(self) -> &'static str {
-        match self {
-            Self::Invalid | Self::TooLarge => "INVALID_ARGUMENT",
-            Self::Authentication => "UNAUTHENTICATED",
-            Self::Permission => "PERMISSION_DENIED",
-            Self::NotFound => "NOT_FOUND",
-            Self::RateLimit => "RESOURCE_EXHAUSTED",
-            Self::Server => "UNAVAILABLE",
-        }
-    }
-
-    /// The `code` of a response that failed. Clients stop at the first, and ask again at the second.
-    const fn of_response(self) -> &'static str {
-        match self {
-            Self::Invalid
-            | Self::Authentication
-            | Self::Permission
-            | Self::NotFound
-            | Self::TooLarge => "invalid_prompt",
-            Self::RateLimit | Self::Server => "server_error",
-        }
-    }
-}
-
-/// What a client of `responses` has read of an answer: the event that ends it agrees with that.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(in crate::serve) struct BegunResponse {
-    /// The provider's id of the response, if it was sent.
-    pub id: Option<String>,
-    /// The number of the next event.
-    pub next_number: u64,
-    /// Whether the answer is one JSON list, and whether it has an item.
-    pub list: Option<bool>,
-}
 
 impl Problem {
     /// A request to a model that failed. An error of the provider keeps its status, and its time to
@@ -198,7 +104,8 @@ impl Problem {
     #[must_use]
     pub fn llm_response(&self, dialect: Dialect) -> http::Response<String> {
         let status = self.llm_status();
-        let mut response = http::Response::new(self.llm_body(dialect).to_string());
+        let mut response =
+            http::Response::new(spoken(dialect).error(&self.llm_error()).to_string());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
@@ -219,8 +126,7 @@ impl Problem {
         response
     }
 
-    /// As the event of a stream that breaks off. Nothing follows it, no end of the answer either: of
-    /// an error before a clean end some clients see only the end.
+    /// As the event of a stream that breaks off.
     #[must_use]
     pub fn llm_frame(&self, dialect: Dialect) -> Vec<u8> {
         self.llm_frame_of(dialect, &BegunResponse::default())
@@ -232,88 +138,19 @@ impl Problem {
         dialect: Dialect,
         begun: &BegunResponse,
     ) -> Vec<u8> {
-        let body = self.llm_body(dialect);
-        match dialect {
-            Dialect::Chat => format!("data: {body}\n\n").into_bytes(),
-            Dialect::Gemini => match begun.list {
-                None => format!("data: {body}\n\n"),
-                Some(false) => format!("[{body}\n]\n"),
-                Some(true) => format!(",\r\n{body}\n]\n"),
-            }
-            .into_bytes(),
-            Dialect::Ollama => format!("{body}\n").into_bytes(),
-            Dialect::Messages => sse::event("error", None, body.to_string().as_bytes()),
-            Dialect::Responses => {
-                let failed = self.llm_failed_response(begun);
-                sse::event("response.failed", None, failed.to_string().as_bytes())
-            }
-        }
+        spoken(dialect).broken(&self.llm_error(), begun)
     }
 
-    /// The error as a JSON value of a dialect.
-    fn llm_body(&self, dialect: Dialect) -> Value {
-        let (kind, status) = (ErrorKind::of(self.llm_status()), self.llm_status());
-        let (message, problem) = (self.tool_text(), self.document(status));
-        match dialect {
-            Dialect::Chat | Dialect::Responses => json!({"error": {
-                "message": message,
-                "type": kind.openai(),
-                "param": null,
-                "code": self.code.as_str(),
-                "wicketgate": problem,
-            }}),
-            Dialect::Gemini => json!({"error": {
-                "code": status.as_u16(),
-                "message": message,
-                "status": kind.google(),
-                "wicketgate": problem,
-            }}),
-            Dialect::Ollama => json!({"error": message, "wicketgate": problem}),
-            Dialect::Messages => {
-                let error =
-                    json!({"type": kind.anthropic(), "message": message, "wicketgate": problem});
-                let mut body = json!({"type": "error", "error": error});
-                if let (Some(call), Some(members)) = (&self.call, body.as_object_mut()) {
-                    members.insert("request_id".into(), call.as_str().into());
-                }
-                body
-            }
-        }
-    }
-
-    /// The event `response.failed`.
-    fn llm_failed_response(&self, begun: &BegunResponse) -> Value {
+    /// What the dialects word.
+    fn llm_error(&self) -> WordedError<'_> {
         let status = self.llm_status();
-        let code = ErrorKind::of(status).of_response();
-        let own = || format!("resp_{}", self.call.as_ref().map_or("wicketgate", CallId::as_str));
-        let id = begun.id.clone().unwrap_or_else(own);
-        let number = begun.next_number;
-        // WHY the error beside the response: OpenAI's libraries raise it, and say nothing of the other.
-        let error = json!({"code": code, "message": self.tool_text(), "type": code});
-        json!({"type": "response.failed", "sequence_number": number, "error": error, "response": {
-            "id": id,
-            "object": "response",
-            "created_at": 0,
-            "status": "failed",
-            "error": {"code": code, "message": self.tool_text()},
-            "incomplete_details": null,
-            "output": [],
-            "usage": null,
-            "wicketgate": self.document(status),
-        }})
-    }
-}
-
-/// The sign of life in a stream of this dialect that has been silent for long.
-#[must_use]
-pub const fn llm_ping(dialect: Dialect) -> &'static [u8] {
-    match dialect {
-        Dialect::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
-        Dialect::Chat | Dialect::Responses => b":\n\n",
-        // WHY no comment: a library of Google takes one for the beginning of an error.
-        Dialect::Gemini => b"\n",
-        // WHY no line: clients read each as JSON, and take space before it.
-        Dialect::Ollama => b" ",
+        WordedError {
+            status,
+            message: self.tool_text(),
+            code: self.code.as_str(),
+            problem: self.document(status),
+            call: self.call.as_ref(),
+        }
     }
 }
 
@@ -322,10 +159,12 @@ mod tests {
     use std::fmt::Write as _;
     use std::sync::Arc;
 
+    use serde_json::Value;
+
     use super::*;
     use crate::domain::decision::LayerReason;
     use crate::domain::digest::Digest;
-    use crate::domain::id::ChainId;
+    use crate::domain::id::{CallId, ChainId};
     use crate::domain::tier::Binding;
     use crate::ledger::permit::Receipt;
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 
 use super::{Model, PreparedResource, UpstreamRequest};
-use crate::catalog::llm::ask::{
-    self, Ask, AskError, AskReading, AskRules, DefinitionMatch, Edits, PATH_MEMBERS,
-};
+use crate::catalog::llm::ask::{self, Ask, AskError, AskReading, AskRules, DefinitionMatch, Edits};
 use crate::catalog::llm::framing::StreamFraming;
 use crate::catalog::model::ModelFace;
 use crate::domain::call::{DialectRequest, ToolCall};
@@ -127,25 +125,17 @@ impl Model {
                 && only.is_none_or(|only| place.name == only);
             let Some(model) = place.models.get(&asked.model).filter(|_| speaks) else { continue };
             let generates = asked.operation == Operation::Generate;
-            let member = match (asked.output_tokens, asked.dialect) {
-                (Some((member, _)), _) => member,
-                (None, Dialect::Chat) => place.output_tokens_field,
-                (None, Dialect::Responses) => "max_output_tokens",
-                (None, Dialect::Messages) => "max_tokens",
-                (None, Dialect::Gemini) => "maxOutputTokens",
-                (None, Dialect::Ollama) => "num_predict",
-            };
-            // The path of a request to Gemini names its model, and its body does not.
-            let is_placed = asked.dialect == Dialect::Gemini;
+            let form = ask::form(asked.dialect);
+            let given = asked.output_tokens.map(|(member, _)| member);
+            let member = given.or(form.bound).unwrap_or(place.output_tokens_field);
+            // What the path says is in no body.
             let mut strip_members = asked.edits.strip_members.clone();
-            strip_members.extend(PATH_MEMBERS.into_iter().filter(|_| is_placed));
+            strip_members.extend(form.path_members);
+            let is_other = *model != asked.model && !form.path_members.contains(&"model");
             let edits = Edits {
-                model: (*model != asked.model && !is_placed).then(|| model.clone()),
+                model: is_other.then(|| model.clone()),
                 strip_members,
-                include_usage: generates
-                    && asked.stream
-                    && asked.dialect == Dialect::Chat
-                    && !asked.wants_usage,
+                include_usage: generates && asked.stream && !asked.wants_usage,
                 output_tokens: generates.then_some((member, output_tokens)),
                 ..asked.edits.clone()
             };

@@ -21,10 +21,11 @@ use super::{Model, ModelUpstream, UpstreamOutcome, UpstreamRequest, passing};
 use crate::catalog::llm::answer::{
     self, AnswerRules, AnsweredCall, Assembled, DenialForm, DeniedCall, TokenUsage,
 };
+use crate::catalog::llm::ask::{self, AskTarget};
 use crate::catalog::llm::framing::{FrameReader, FrameWriter};
 use crate::catalog::model::{DeniedAs, ModelFace};
 use crate::domain::decision::PolicyObligation;
-use crate::domain::dialect::{Dialect, Operation};
+use crate::domain::dialect::Operation;
 use crate::domain::outcome::{AnswerContent, FailureClass, Opaque, Redaction, Unmasked, Usage};
 use crate::ledger::flow::{DeniedProposal, Flow};
 use crate::ledger::permit::Permit;
@@ -191,24 +192,12 @@ impl Exchange<'_> {
         Ok(request.body(Full::new(asked.body.clone()))?)
     }
 
-    /// The URL of the request. WHY always events of Gemini: they say where each ends, and the agent is
-    /// sent a list all the same if it asked for one.
+    /// The URL of the request.
     fn target(&self, place: &ModelUpstream, model: &str) -> String {
-        let base = &place.target;
-        let is_beta = self.permit.call().dialect().is_some_and(|request| request.beta);
-        let beta = if is_beta { "?beta=true" } else { "" };
-        let (dialect, operation) = (self.ready.dialect, self.ready.operation);
-        match (dialect, operation, self.ready.stream) {
-            (Dialect::Gemini, Operation::CountTokens, _) => format!("{base}/{model}:countTokens"),
-            (Dialect::Gemini, Operation::Generate, true) => {
-                format!("{base}/{model}:streamGenerateContent?alt=sse")
-            }
-            (Dialect::Gemini, Operation::Generate, false) => {
-                format!("{base}/{model}:generateContent")
-            }
-            (_, Operation::CountTokens, _) => format!("{base}/count_tokens{beta}"),
-            (_, Operation::Generate, _) => format!("{base}{beta}"),
-        }
+        let beta = self.permit.call().dialect().is_some_and(|request| request.beta);
+        let (operation, stream) = (self.ready.operation, self.ready.stream);
+        let target = AskTarget { base: &place.target, model, operation, stream, beta };
+        (ask::form(self.ready.dialect).target)(&target)
     }
 
     /// The headers of the agent that a provider receives.
@@ -237,7 +226,7 @@ impl Exchange<'_> {
 
     /// What the answer may hold. `renumber`: whether the gate changes the number of its events.
     pub fn rules(&self, renumber: bool) -> AnswerRules {
-        let swallow_usage = self.ready.dialect == Dialect::Chat && !self.ready.wants_usage;
+        let swallow_usage = !self.ready.wants_usage;
         let hosted_allowed = self.ready.hosted.iter().cloned().collect();
         AnswerRules { swallow_usage, hosted_allowed, renumber }
     }

@@ -48,18 +48,28 @@ impl OllamaStream {
         Ok(line)
     }
 
+    /// A line without what its message says: clients add that up, so it leaves in one line alone.
+    fn unsaid(mut line: SplicedJson, message: &Json) -> Result<SplicedJson, AnswerError> {
+        for name in message.as_object().into_iter().flatten().map(|(name, _)| name) {
+            match name.as_str() {
+                "content" => line.put(&MESSAGE, name, "\"\"")?,
+                _text if says(name) => line.remove(&MESSAGE, name)?,
+                _other => {}
+            }
+        }
+        Ok(line)
+    }
+
     fn calls(
         &mut self,
-        calls: &[Json],
+        (message, calls): (&Json, &[Json]),
         data: &str,
         steps: &mut Vec<Step>,
     ) -> Result<(), AnswerError> {
         for (number, call) in calls.iter().enumerate() {
             let mut line = SplicedJson(data.to_owned());
             line.keep_items(&CALLS, |at| at == number)?;
-            line.put(&MESSAGE, "content", "\"\"")?;
-            line.remove(&MESSAGE, "thinking")?;
-            let line = Self::going_on(line)?;
+            let line = Self::going_on(Self::unsaid(line, message)?)?;
             if line.0.len() > CALL_BYTES_MAX {
                 return Err(AnswerError::CallTooLarge);
             }
@@ -85,6 +95,11 @@ impl OllamaStream {
     }
 }
 
+/// Whether a member of a message is a part of what it says.
+fn says(name: &str) -> bool {
+    !["role", "tool_calls"].contains(&name)
+}
+
 impl DialectStream for OllamaStream {
     fn event(&mut self, _name: Option<&str>, data: &str) -> Result<Vec<Step>, AnswerError> {
         let line = parse(data)?;
@@ -102,7 +117,8 @@ impl DialectStream for OllamaStream {
         let texts: Vec<(&str, &str)> = said.collect();
         let is_done = given(&line, "done") == Some(&Json::Bool(true));
         let mut steps = Vec::new();
-        if !texts.is_empty() || calls.is_empty() && !is_done {
+        let mut members = message.as_object().into_iter().flatten();
+        if members.any(|(name, _)| says(name)) || calls.is_empty() && !is_done {
             let mut rest = SplicedJson(data.to_owned());
             if !calls.is_empty() {
                 rest.remove(&MESSAGE, "tool_calls")?;
@@ -114,13 +130,12 @@ impl DialectStream for OllamaStream {
                 texts.flat_map(|(kind, text)| FrameText::of((kind, kind), (*text).to_owned()));
             steps.push(Step::Frame { frame: Frame::unnamed(rest.0), texts: texts.collect() });
         }
-        self.calls(calls, data, &mut steps)?;
+        self.calls((message, calls), data, &mut steps)?;
         if is_done {
             let mut last = SplicedJson(data.to_owned());
             if !steps.is_empty() {
                 last.remove(&MESSAGE, "tool_calls")?;
-                last.remove(&MESSAGE, "thinking")?;
-                last.put(&MESSAGE, "content", "\"\"")?;
+                last = Self::unsaid(last, message)?;
             }
             self.end.push(Frame::unnamed(last.0));
         }

@@ -27,6 +27,7 @@ use crate::enforce::{
     Answer, Fault, FlowPart, Flowing, ManagedStep, ManagedTerms, ModelReply, ModelRequest,
     OfferedNames, Road, Run, ToolStep,
 };
+use crate::serve::dialect::spoken;
 use crate::serve::guard;
 use crate::serve::problem::Problem;
 use crate::serve::problem::exchange::Broken;
@@ -52,10 +53,10 @@ pub(super) fn wanted(headers: &HeaderMap, dialect: Dialect) -> Result<bool, Prob
     let Some(value) = headers.get(WANTED) else { return Ok(false) };
     let malformed =
         |message: &str| Problem::from(Broken::Message.because(message).detail("managed.header"));
-    match (value.as_bytes(), dialect) {
+    match (value.as_bytes(), spoken(dialect).runs_loop()) {
         (b"false", _) => Ok(false),
-        (b"true", Dialect::Chat) => Ok(true),
-        (b"true", Dialect::Responses | Dialect::Messages) => {
+        (b"true", true) => Ok(true),
+        (b"true", false) => {
             Err(malformed("the gate runs the tool loop of `chat/completions` only"))
         }
         (_, _) => Err(malformed("`X-Wicketgate-Managed` is `true` or `false`")),

@@ -2,16 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use super::{EventMask, at, has_nested_text, says};
+use super::{EventMask, MaskedDialect, at, has_nested_text, says, set_if};
 use crate::domain::json::Json;
 use crate::firewall::Unmaskable;
 
 /// The members of a chunk that hold tool calls.
 const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
+/// The dialect.
+#[derive(Debug)]
+pub(super) struct ChatMask;
+
+impl MaskedDialect for ChatMask {
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+        mask.chunk(event)
+    }
+
+    fn drop_tokens(&self, answer: &mut Json) {
+        if let Some(choice) = at(answer, &["choices", "0"]) {
+            set_if(choice, "logprobs", Json::Null);
+        }
+    }
+}
+
 impl EventMask {
     /// A chunk of a chat.
-    pub(super) fn chunk(&mut self, chunk: &Json) -> Result<Vec<Json>, Unmaskable> {
+    fn chunk(&mut self, chunk: &Json) -> Result<Vec<Json>, Unmaskable> {
         let beside = chunk.as_object().into_iter().flatten();
         self.refuse(|| beside.filter(|(name, _)| *name != "choices").any(says))?;
         let mut other = chunk.clone();

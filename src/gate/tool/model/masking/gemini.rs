@@ -1,6 +1,6 @@
 //! Events of Gemini: parts with pieces of two texts, that of the answer and that of the thoughts.
 
-use super::{EventMask, at, has_nested_text, says};
+use super::{EventMask, MaskedDialect, at, has_nested_text, says, set_if};
 use crate::domain::json::Json;
 use crate::firewall::Unmaskable;
 
@@ -9,9 +9,25 @@ const PARTS: [&str; 4] = ["candidates", "0", "content", "parts"];
 /// The texts.
 const KINDS: [(&str, bool); 2] = [("thought", true), ("text", false)];
 
+/// The dialect.
+#[derive(Debug)]
+pub(super) struct GeminiMask;
+
+impl MaskedDialect for GeminiMask {
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+        mask.content_event(event)
+    }
+
+    fn drop_tokens(&self, answer: &mut Json) {
+        if let Some(candidate) = at(answer, &["candidates", "0"]) {
+            set_if(candidate, "logprobsResult", Json::Null);
+        }
+    }
+}
+
 impl EventMask {
     /// An event.
-    pub(super) fn content_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+    fn content_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
         let mut other = event.clone();
         let beside = event.as_object().into_iter().flatten();
         self.refuse(|| beside.filter(|(name, _)| *name != "candidates").any(says))?;

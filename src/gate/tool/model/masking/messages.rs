@@ -2,13 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::{EventMask, TEXTS, TextPlace, at, has_nested_text, is_kind};
+use super::{EventMask, MaskedDialect, TEXTS, TextPlace, at, has_nested_text, is_kind};
 use crate::domain::json::Json;
 use crate::firewall::Unmaskable;
 
+/// The dialect.
+#[derive(Debug)]
+pub(super) struct MessagesMask;
+
+impl MaskedDialect for MessagesMask {
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+        mask.message_event(event)
+    }
+
+    fn is_end(&self, event: &Json) -> bool {
+        is_kind(event, "message_stop")
+    }
+}
+
 impl EventMask {
     /// An event of a message.
-    pub(super) fn message_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+    fn message_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
         let kind = event.get("type").and_then(Json::as_str).unwrap_or_default();
         let index = event.get("index").and_then(Json::as_u64).unwrap_or_default();
         let member = match kind {

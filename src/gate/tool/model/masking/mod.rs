@@ -30,13 +30,36 @@ const CALLS: [&str; 3] = ["function_call", "custom_tool_call", "local_shell_call
 /// Members of parts of a message that hold its text. No window follows a text into parts.
 const TEXTS: [&str; 7] =
     ["content", "reasoning", "refusal", "summary", "text", "thinking", "transcript"];
-/// The events that end a response.
-const ENDS: [&str; 3] = ["response.completed", "response.incomplete", "response.failed"];
+
+/// The answers of a dialect, as they are masked. Each has its own module.
+trait MaskedDialect: std::fmt::Debug + Sync {
+    /// What may leave because of an event.
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable>;
+
+    /// Whether no text of the answer follows an event. WHY any: a text pauses only where it ends, unless
+    /// its blocks have ends of their own.
+    fn is_end(&self, _event: &Json) -> bool {
+        true
+    }
+
+    /// Takes the single tokens out of a whole answer.
+    fn drop_tokens(&self, _answer: &mut Json) {}
+}
+
+fn masked(dialect: Dialect) -> &'static dyn MaskedDialect {
+    match dialect {
+        Dialect::Chat => &chat::ChatMask,
+        Dialect::Responses => &responses::ResponsesMask,
+        Dialect::Messages => &messages::MessagesMask,
+        Dialect::Gemini => &gemini::GeminiMask,
+        Dialect::Ollama => &ollama::OllamaMask,
+    }
+}
 
 /// The masks of one streamed answer.
 #[derive(Debug)]
 pub(super) struct EventMask {
-    dialect: Dialect,
+    dialect: &'static dyn MaskedDialect,
     kinds: Vec<String>,
     /// Whether what cannot be looked through may leave.
     opaque: bool,
@@ -85,7 +108,7 @@ impl EventMask {
             return Err(UnknownKind(unknown.clone()));
         }
         let mask = Self {
-            dialect,
+            dialect: masked(dialect),
             kinds,
             opaque: all_opaque,
             texts: BTreeMap::new(),
@@ -118,13 +141,7 @@ impl EventMask {
         let Ok(json) = Json::parse(event.data.as_bytes(), &Limits::FILE) else {
             return Ok(vec![event]);
         };
-        let masked = match self.dialect {
-            Dialect::Chat => self.chunk(&json)?,
-            Dialect::Messages => self.message_event(&json)?,
-            Dialect::Responses => self.response_event(&json)?,
-            Dialect::Gemini => self.content_event(&json)?,
-            Dialect::Ollama => self.line(&json)?,
-        };
+        let masked = self.dialect.event(self, &json)?;
         let Event { name, id, data } = event;
         let is_error = is_error(name.as_deref(), &json);
         let framed = masked.into_iter().map(|leaves| {
@@ -143,22 +160,11 @@ impl EventMask {
             self.waiting.push_back(event);
         }
         let mut texts = self.texts.iter();
-        if texts.any(|(kind, text)| is_open(kind, &text.window)) && !self.is_end(&json) {
+        if texts.any(|(kind, text)| is_open(kind, &text.window)) && !self.dialect.is_end(&json) {
             return Ok(Vec::new());
         }
         self.waiting_bytes = 0;
         Ok(std::mem::take(&mut self.waiting).into())
-    }
-
-    /// Whether no text of the answer follows.
-    fn is_end(&self, event: &Json) -> bool {
-        let kind = event.get("type").and_then(Json::as_str).unwrap_or_default();
-        match self.dialect {
-            // A text pauses there only where it ends.
-            Dialect::Chat | Dialect::Gemini | Dialect::Ollama => true,
-            Dialect::Messages => kind == "message_stop",
-            Dialect::Responses => ENDS.contains(&kind),
-        }
     }
 
     /// The arguments of a tool call, masked; none if they have nothing to mask.
@@ -205,25 +211,7 @@ impl EventMask {
         // What is no JSON is refused where a result is limited.
         let Ok(mut json) = Json::parse(&answer, &Limits::FILE) else { return answer };
         let before = json.clone();
-        match self.dialect {
-            Dialect::Chat => {
-                if let Some(choice) = at(&mut json, &["choices", "0"]) {
-                    set_if(choice, "logprobs", Json::Null);
-                }
-            }
-            Dialect::Responses => {
-                if let Some(Json::Array(items)) = at(&mut json, &["output"]) {
-                    items.iter_mut().filter(|item| !is_call(item)).for_each(drop_tokens);
-                }
-            }
-            Dialect::Gemini => {
-                if let Some(candidate) = at(&mut json, &["candidates", "0"]) {
-                    set_if(candidate, "logprobsResult", Json::Null);
-                }
-            }
-            Dialect::Ollama => set_if(&mut json, "logprobs", Json::Null),
-            Dialect::Messages => {}
-        }
+        self.dialect.drop_tokens(&mut json);
         if json == before { answer } else { canonical::bytes(&json) }
     }
 

@@ -1,12 +1,26 @@
 //! Lines of Ollama: the message has one text for each member that is one, as that of a chat.
 
-use super::{EventMask, at, has_nested_text, says, set};
+use super::{EventMask, MaskedDialect, at, has_nested_text, says, set, set_if};
 use crate::domain::json::Json;
 use crate::firewall::Unmaskable;
 
+/// The dialect.
+#[derive(Debug)]
+pub(super) struct OllamaMask;
+
+impl MaskedDialect for OllamaMask {
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+        mask.line(event)
+    }
+
+    fn drop_tokens(&self, answer: &mut Json) {
+        set_if(answer, "logprobs", Json::Null);
+    }
+}
+
 impl EventMask {
     /// A line.
-    pub(super) fn line(&mut self, line: &Json) -> Result<Vec<Json>, Unmaskable> {
+    fn line(&mut self, line: &Json) -> Result<Vec<Json>, Unmaskable> {
         let beside = line.as_object().into_iter().flatten();
         let beside = beside.filter(|(name, _)| !["logprobs", "message"].contains(&name.as_str()));
         self.refuse(|| beside.into_iter().any(says))?;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{ENDS, EventMask, TextPlace, at, drop_tokens, has_nested_text, is_call, set};
+use super::{
+    EventMask, MaskedDialect, TextPlace, at, drop_tokens, has_nested_text, is_call, is_kind, set,
+};
 use crate::domain::json::Json;
 use crate::firewall::Unmaskable;
 
@@ -11,9 +13,32 @@ use crate::firewall::Unmaskable;
 const ARGUMENTS: [&str; 2] =
     ["response.function_call_arguments.", "response.custom_tool_call_input."];
 
+/// The events that end a response.
+const ENDS: [&str; 3] = ["response.completed", "response.incomplete", "response.failed"];
+
+/// The dialect.
+#[derive(Debug)]
+pub(super) struct ResponsesMask;
+
+impl MaskedDialect for ResponsesMask {
+    fn event(&self, mask: &mut EventMask, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+        mask.response_event(event)
+    }
+
+    fn is_end(&self, event: &Json) -> bool {
+        ENDS.iter().any(|kind| is_kind(event, kind))
+    }
+
+    fn drop_tokens(&self, answer: &mut Json) {
+        if let Some(Json::Array(items)) = at(answer, &["output"]) {
+            items.iter_mut().filter(|item| !is_call(item)).for_each(drop_tokens);
+        }
+    }
+}
+
 impl EventMask {
     /// An event of a response.
-    pub(super) fn response_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
+    fn response_event(&mut self, event: &Json) -> Result<Vec<Json>, Unmaskable> {
         let kind = event.get("type").and_then(Json::as_str).unwrap_or_default();
         if ARGUMENTS.iter().any(|stem| kind.starts_with(stem)) {
             return Ok(vec![event.clone()]);
