@@ -195,6 +195,7 @@ impl HubWriters {
             writer: format!("{host}/{}", std::process::id()),
             pod: host,
             durability: vec![("engine".to_owned(), "postgres".to_owned())],
+            configured: super::writer::configured(config),
             lease_term: lease,
             heartbeat: lease.saturating_mul(2) / 3,
             anchor_file: config.fleet.anchor_file.clone(),

@@ -14,6 +14,7 @@ use super::checked::{self, Checked, Live};
 use super::running::Running;
 use super::tools::{self, BoundTools};
 use super::{approvers, policy};
+use crate::config::archive::Archived;
 use crate::config::{self, Config};
 use crate::crypto::files::FileMarks;
 use crate::enforce::{Agents, AgentsUpdate, Road};
@@ -193,15 +194,17 @@ type Read = Result<(Live, BoundTools), Vec<String>>;
 /// The marks of the files from before the read, and the new state. Blocks.
 fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
     let live = checked.live();
-    let seen = files(&live.config);
-    let next = match &live.config.file {
-        Some(file) => match Config::load(file, &config::environment) {
-            Ok(next) => next,
-            Err(problems) => {
-                return (seen, Err(problems.iter().map(ToString::to_string).collect()));
-            }
-        },
-        None => live.config.clone(),
+    // Reading an archive lays its files out anew, so they are marked after that.
+    let seen = match &live.config.archived {
+        Some(archived) => FileMarks::of(archived.files()),
+        None => files(&live.config),
+    };
+    let next = match live.config.again(&config::environment) {
+        Ok(next) => next,
+        Err(problems) => {
+            let seen = seen.and(files(&live.config));
+            return (seen, Err(problems.iter().map(ToString::to_string).collect()));
+        }
     };
     // It may name other files now. WHY: mark them before reading, so that a change in between
     // counts.
@@ -331,7 +334,8 @@ pub(super) fn files(config: &Config) -> FileMarks {
     let keys = [&trust.manifest_keys, &trust.policy_keys, &trust.approver_keys, &trust.lock_keys];
     let keys = keys.into_iter().flatten().cloned();
     let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
-    let more = operators.chain(keys).chain(tools::files(config));
+    let archived = config.archived.iter().flat_map(Archived::files);
+    let more = operators.chain(keys).chain(tools::files(config)).chain(archived);
     let bundle = config.policy.bundle.as_deref().map(FileMarks::below).unwrap_or_default();
     FileMarks::of(named.into_iter().chain(more).chain(templates)).and(bundle)
 }

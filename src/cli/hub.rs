@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::config::ArchiveArgs;
 use super::{Exit, serve};
 use crate::app;
 
@@ -26,6 +27,8 @@ pub struct Args {
         hide_env_values = true
     )]
     config: PathBuf,
+    #[command(flatten)]
+    archive: ArchiveArgs,
     /// Log JSON lines
     #[arg(long)]
     json: bool,
@@ -33,5 +36,5 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
-    serve::process(&args.config, |config| app::hub(config, args.json))
+    serve::process(args.archive.load(&args.config), |config| app::hub(config, args.json))
 }
