@@ -21,6 +21,7 @@ import yaml
 import backstop
 import kustomize
 from admission import ApiServer, Refused, Remote, review, with_defaults, with_token
+from apiserver import Api, authority
 from engines import Both
 from rendering import IMAGE, TOP, VERSION, native_sidecar, restricted_pod
 
@@ -781,7 +782,60 @@ def profiles():
     print(f"{len(cases) + 3} profiles are refused")
 
 
+def doctor():
+    """`config doctor injector` says what is right and what is not, and creates nothing."""
+    count, namespace = 0, {"wicketgate.dev/inject": "enabled"}
+    authorities = pathlib.Path(CERTIFICATES, "ca.pem").read_text()
+    other = pathlib.Path(CERTIFICATES, "other-ca.pem").read_text()
+    hooks = [f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/injector" for kind in ("mutating", "validating")]
+    secret = "/api/v1/namespaces/wicketgate-system/secrets/tls"
+
+    def encoded(text):
+        return base64.b64encode(text.encode()).decode()
+    with running() as (place, folder), tempfile.TemporaryDirectory() as home:
+        home = pathlib.Path(home)
+        (home / "token").write_text("the-token-of-a-cluster-administrator")
+        (home / "token").chmod(0o600)
+        server = ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem"))
+
+        with Api(tls=authority(home), token="the-token-of-a-cluster-administrator", admit=lambda pod: server.create(pod, namespace)) as api:
+            def configure(cert="injector", bundle=authorities, policy="Fail"):
+                for path in hooks:
+                    api.objects[path] = {"metadata": {"name": "injector"}, "webhooks": [
+                        {"name": "injector.wicketgate.dev", "failurePolicy": policy, "clientConfig": {"caBundle": encoded(bundle)}}]}
+                api.objects[secret] = {"metadata": {"name": "tls"}, "data": {"tls.crt": encoded(pathlib.Path(CERTIFICATES, f"{cert}.pem").read_text())}}
+
+            def examined(exit, *words, profile="strict", **own):
+                configure(**own)
+                before = copy.deepcopy(api.objects)
+                done = subprocess.run(
+                    [PROGRAM, "doctor", "injector", "--webhook", "mutating/injector", "--webhook", "validating/injector", "--secret", "wicketgate-system/tls",
+                     "--namespace", "agents", "--profile", profile, "--configmap", "reviewer-gate", "--api", api.place, "--ca-file", home / "api.crt",
+                     "--token-file", home / "token"], capture_output=True, text=True)
+                assert done.returncode == exit and all(word in done.stdout for word in words), (exit, words, done)
+                assert api.objects == before, "it changed something"
+                return done.stdout
+            said = examined(0, "no answer means no pod", "its `caBundle` has the signer", f"it would get its gate first: {PINNED}")
+            assert said.count(": authority ") == 2, said
+            for words, own in (
+                (["`caBundle` has no authority that is valid", "no authority of its `caBundle` signed", "wicketgate control injector certs"], {"bundle": ""}),
+                (["no authority of its `caBundle` signed the certificate"], {"bundle": other}),
+                (["`failurePolicy` is not `Fail`"], {"policy": "Ignore"}),
+                (["it has ended: "], {"cert": "ended"}),
+                (["it would be refused: ", "unheard-of"], {"profile": "unheard-of"}),
+            ):
+                examined(1, *words, **own)
+                count += 1
+            examined(0, "it ends within seven days", cert="soon")
+            namespace.clear()
+            examined(1, "it would be created without a gate in `agents`", "kubectl label namespace agents wicketgate.dev/inject=enabled")
+            (home / "token").write_text("another-token-that-no-cluster-knows")
+            examined(2, "the API server answers 401")
+            count += 3
+    print(f"the doctor finds {count} faults")
+
+
 if __name__ == "__main__":
     PROGRAM, CERTIFICATES = f"{sys.argv[2]}/wicketgate", sys.argv[3]
     {"workloads": workloads, "refusals": refusals, "validation": validation, "reviews": reviews, "faults": faults, "generated": generated,
-     "files": files, "profiles": profiles}[sys.argv[1]]()
+     "files": files, "profiles": profiles, "doctor": doctor}[sys.argv[1]]()

@@ -3,7 +3,7 @@
 mod container;
 mod gate;
 mod ground;
-mod list;
+pub(super) mod list;
 mod scratch;
 
 use std::path::Path;
