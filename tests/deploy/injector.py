@@ -4,9 +4,11 @@ import base64
 import contextlib
 import copy
 import functools
+import http.server
 import json
 import os
 import pathlib
+import queue
 import random
 import re
 import shutil
@@ -14,16 +16,17 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 
 import kubernetes_validate
 import yaml
 
 import backstop
 import kustomize
-from admission import ApiServer, Refused, Remote, review, with_defaults, with_token
+from admission import TIMEOUT, ApiServer, Refused, Remote, review, with_defaults, with_token
 from apiserver import Api, authority
 from engines import Both
-from rendering import IMAGE, TOP, VERSION, native_sidecar, restricted_pod
+from rendering import IMAGE, TOP, Helm, rendered, VERSION, native_sidecar, restricted_pod
 
 PINNED = f"{IMAGE['repository']}@{IMAGE['digest']}"
 GATE_UID = 65532
@@ -511,6 +514,34 @@ def late(pod):
     return pod
 
 
+@contextlib.contextmanager
+def slow():
+    """The address of a webhook that answers after its caller has given up, and the paths at which that happened."""
+    gave_up = queue.Queue()
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            with contextlib.suppress(OSError):
+                # Nothing more comes until the caller closes the connection.
+                assert self.connection.recv(1) == b""
+            gave_up.put(self.path)
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{CERTIFICATES}/injector.pem", f"{CERTIFICATES}/injector.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}", gave_up
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def faults():
     count = 0
 
@@ -538,6 +569,13 @@ def faults():
         # A container that comes late is one of the agent's.
         governed(ApiServer(api.injector, [("zz-late", late, False)]).create(bare()), {"agent", "late"})
         count += 5
+    # One that is slower than the API server waits, which is as long as the chart says: this takes five seconds.
+    waits = {hook["timeoutSeconds"] for one in rendered(Helm())["injector"] for hook in one.get("webhooks", [])}
+    assert waits == {TIMEOUT}, waits
+    with slow() as (place, gave_up):
+        assert "failed calling webhook: The read operation timed out" in not_created(ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem")))
+        assert gave_up.get(timeout=60) == f"/mutate?timeout={TIMEOUT}s"
+    count += 1
     assert "failed calling webhook" in not_created(api), "it is gone"
     with running(cert="ended") as (place, _):
         assert "certificate has expired" in not_created(ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem")))
