@@ -72,8 +72,15 @@ pub(super) enum SectionError {
     Key(#[from] KeyError),
 }
 
-/// A registrar that is open, and its TLS if it has it.
-type OpenRegistrar = (Running, Option<Tls>);
+/// A registrar that is open.
+pub(super) struct OpenRegistrar {
+    /// Its listener.
+    pub running: Running,
+    /// The listener's TLS, if it has it.
+    pub tls: Option<Tls>,
+    /// The registrar itself.
+    pub registrar: Arc<Registrar>,
+}
 
 /// Opens the registrar, if this hub enrols.
 pub(super) fn registry(
@@ -86,10 +93,10 @@ pub(super) fn registry(
     let settings = registry.listener().map_err(Error::wrong)?;
     let tls = settings.tls.clone();
     let registrar = Arc::new(Registrar::new(parts(registry)));
-    let running = operator_listener::serve_enrolment(settings, view, registrar, stop);
+    let running = operator_listener::serve_enrolment(settings, view, Arc::clone(&registrar), stop);
     let running = running.map_err(System::from)?;
     tracing::info!(addr = %running.address(), tls = tls.is_some(), "enrolment API listening");
-    Ok(Some((running, tls)))
+    Ok(Some(OpenRegistrar { running, tls, registrar }))
 }
 
 /// Certified by a hub, which has the enrolment key.

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::certificates::ListenerTls;
+use super::hub_reload::HubReload;
 use super::reaper::Reaper;
-use super::{Ended, Error, Signals, System, checked, enrolment, fleet, operators};
+use super::{Ended, Error, GateRequest, Signals, System, checked, enrolment, fleet, operators};
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::config::enrolment::Registry;
 use crate::config::{self, Config};
@@ -21,10 +23,12 @@ use crate::control;
 use crate::crypto::private;
 use crate::ledger::enrolment::Local;
 use crate::ledger::postgres::{self, PostgresReader, PostgresReaper, PostgresStore};
+use crate::ledger::sequencer::Ending;
 use crate::ledger::spool::{Journal, LeaseFile};
 use crate::ledger::store::LedgerStore;
 use crate::ledger::writer_key::Signer;
 use crate::ledger::{Ledger, LedgerParts, LedgerSettings, LedgerStatus};
+use crate::operator::enrolment::Registrar;
 use crate::operator::operators::Operators;
 use crate::operator::{self, OperatorApi};
 use crate::serve::Readiness;
@@ -76,11 +80,9 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     let parts = |registry: &Registry| enrolling(registry, &writers, (&ledger, enrols));
     let registry = config.hub.enrolment.as_ref();
     let registry = enrolment::registry(registry, view.clone(), parts, stop.clone())?;
-    let (registry, enrolled) = registry.unzip();
-    let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled.flatten())];
+    let enrolled = registry.as_ref().and_then(|open| open.tls.clone());
+    let listeners = [("operator.tls", tls.clone()), ("hub.enrolment.tls", enrolled)];
     let certificates = certified(&api, listeners, &writers);
-    let mut interval = tokio::time::interval(super::running::LOOK);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener =
         operator_listener::serve_with(settings, view, Some(Arc::clone(&api)), stop.clone());
     let listener = listener.map_err(System::from)?;
@@ -88,22 +90,15 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
     let tasks = operators::tasks(&api, hook, &stop);
-    let mut status = ledger.status();
-    let ended = loop {
-        report(&ready_out, &status.borrow_and_update(), &certificates);
-        tokio::select! {
-            biased;
-            ending = &mut writing => break super::running::ended(ending),
-            ask = signals.next() => if ask == super::GateRequest::Stop {
-                stop.cancel();
-                let within = Duration::from_secs(5);
-                let ending = tokio::time::timeout(within, &mut writing).await;
-                break ending.map_or(Ended::Stopped, super::running::ended);
-            },
-            changed = status.changed() => if changed.is_err() { break Ended::Stopped },
-            _ = interval.tick() => drop(certificates.look()),
-        }
+    let watch = HubWatch {
+        readiness: ready_out,
+        certificates,
+        reload: HubReload::new(config),
+        api,
+        registrar: registry.as_ref().map(|open| Arc::clone(&open.registrar)),
+        metrics: Arc::clone(&writers.metrics),
     };
+    let ended = watch.until_end(&ledger, &mut signals, (&mut writing, &stop)).await;
     stop.cancel();
     for task in tasks {
         drop(task.await);
@@ -112,6 +107,7 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     // long for it.
     drop(tokio::time::timeout(Duration::from_secs(5), reaping).await);
     let closing = move || {
+        let registry = registry.map(|open| open.running);
         std::iter::once(listener).chain(registry).for_each(operator_listener::Running::join);
     };
     drop(tokio::task::spawn_blocking(closing).await);
@@ -149,13 +145,63 @@ fn enrolling(
     }
 }
 
-/// A hub is ready when it can record enrolments and orders.
-fn report(readiness: &watch::Sender<Readiness>, status: &LedgerStatus, certificates: &ListenerTls) {
-    let ledger_problem = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
-    let reasons: Vec<String> = ledger_problem.into_iter().chain(certificates.reasons()).collect();
-    let (ready, notes) = (reasons.is_empty(), certificates.notes());
-    let next = Readiness { started: true, ready, reasons, notes };
-    super::health::publish(readiness, next);
+/// What a running hub looks after.
+struct HubWatch {
+    readiness: watch::Sender<Readiness>,
+    certificates: ListenerTls,
+    reload: HubReload,
+    api: Arc<OperatorApi>,
+    registrar: Option<Arc<Registrar>>,
+    metrics: Arc<Metrics>,
+}
+
+impl HubWatch {
+    /// Until a signal, or the end of the writer.
+    async fn until_end(
+        mut self,
+        ledger: &Ledger,
+        signals: &mut Signals,
+        (writing, stop): (&mut JoinHandle<Ending>, &CancellationToken),
+    ) -> Ended {
+        let mut interval = tokio::time::interval(super::running::LOOK);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut status = ledger.status();
+        loop {
+            self.report(&status.borrow_and_update());
+            tokio::select! {
+                biased;
+                ending = &mut *writing => return super::running::ended(ending),
+                ask = signals.next() => match ask {
+                    GateRequest::Stop => {
+                        stop.cancel();
+                        let within = Duration::from_secs(5);
+                        let ending = tokio::time::timeout(within, writing).await;
+                        return ending.map_or(Ended::Stopped, super::running::ended);
+                    }
+                    GateRequest::Reload => self.reload.begin(),
+                },
+                changed = status.changed() => if changed.is_err() { return Ended::Stopped },
+                read = self.reload.outcome() => {
+                    self.reload.finish(read, (&self.api, self.registrar.as_deref()), &self.metrics);
+                }
+                _ = interval.tick() => {
+                    self.certificates.look();
+                    self.reload.look();
+                }
+            }
+        }
+    }
+
+    /// A hub is ready when it can record enrolments and orders.
+    fn report(&self, status: &LedgerStatus) {
+        let of_ledger = (*status != LedgerStatus::Ready).then(|| format!("ledger: {status:?}"));
+        let reasons: Vec<String> =
+            of_ledger.into_iter().chain(self.certificates.reasons()).collect();
+        let mut notes = self.certificates.notes();
+        notes.extend_from_slice(self.reload.notes());
+        let next = Readiness { started: true, ready: reasons.is_empty(), reasons, notes };
+        super::health::publish(&self.readiness, next);
+    }
 }
 
 fn postgres_of(config: &Config) -> Result<&config::Postgres, Error> {
@@ -195,6 +241,7 @@ impl HubWriters {
             writer: format!("{host}/{}", std::process::id()),
             pod: host,
             durability: vec![("engine".to_owned(), "postgres".to_owned())],
+            configured: super::writer::configured(config),
             lease_term: lease,
             heartbeat: lease.saturating_mul(2) / 3,
             anchor_file: config.fleet.anchor_file.clone(),

@@ -40,6 +40,7 @@ mod expirations;
 pub mod fleet;
 mod health;
 mod hub;
+mod hub_reload;
 pub mod index;
 pub mod lint;
 pub mod listen;

@@ -14,6 +14,7 @@ use super::checked::{self, Checked, Live};
 use super::running::Running;
 use super::tools::{self, BoundTools};
 use super::{approvers, policy};
+use crate::config::archive::Archived;
 use crate::config::{self, Config};
 use crate::crypto::files::FileMarks;
 use crate::enforce::{Agents, AgentsUpdate, Road};
@@ -43,12 +44,40 @@ const TAKEN: [&str; 16] = [
     "trust.policy_threshold",
 ];
 
-/// The files that are followed.
-pub(super) struct Watched {
+/// Files, and how they were.
+pub(super) struct Followed {
     /// As they were when they were last read. `None`: they are to be read again.
-    read: Option<FileMarks>,
+    pub read: Option<FileMarks>,
     /// As they were at the last look, if that was not as they were read.
     moving: Option<FileMarks>,
+}
+
+impl Followed {
+    /// Takes the marks made before the files were read: a later change is then read again.
+    pub const fn new(read: FileMarks) -> Self {
+        Self { read: Some(read), moving: None }
+    }
+
+    /// Whether the files differ from those that were read, and have not changed since the last
+    /// look: so no half-written file is read.
+    pub fn due(&mut self) -> bool {
+        let Some(read) = &self.read else { return true };
+        let now = read.again();
+        let moved = now != *read;
+        let still = self.moving.as_ref() == Some(&now);
+        self.moving = moved.then_some(now);
+        moved && still
+    }
+
+    /// Notes that they were read as these marks have them; none: they are to be read again.
+    pub fn was_read(&mut self, seen: Option<FileMarks>) {
+        *self = Self { read: seen, moving: None };
+    }
+}
+
+/// The files that are followed.
+pub(super) struct Watched {
+    files: Followed,
     /// Who reads them just now.
     reading: Option<JoinHandle<ReloadOutcome>>,
     /// Whether another request came after the current read began, which may have missed its
@@ -80,23 +109,14 @@ pub(super) enum Delay {
 }
 
 impl Watched {
-    /// Takes the marks made before the start read the files: a later change is then read again.
-    pub fn new(read: FileMarks) -> Self {
-        Self { read: Some(read), moving: None, reading: None, again: false }
+    /// Takes the marks made before the start read the files.
+    pub const fn new(read: FileMarks) -> Self {
+        Self { files: Followed::new(read), reading: None, again: false }
     }
 
-    /// Whether the files differ from those that were read, and have not changed since the last
-    /// look: so the gate does not read a half-written file.
+    /// Whether the files are to be read again.
     pub fn due(&mut self) -> bool {
-        if self.reading.is_some() {
-            return false;
-        }
-        let Some(read) = &self.read else { return true };
-        let now = read.again();
-        let moved = now != *read;
-        let still = self.moving.as_ref() == Some(&now);
-        self.moving = moved.then_some(now);
-        moved && still
+        self.reading.is_none() && self.files.due()
     }
 
     /// Starts a task that reads everything again and puts it in force: a recorded change is in
@@ -136,8 +156,7 @@ impl Watched {
         running: &Running,
         (seen, outcome): ReloadOutcome,
     ) {
-        self.moving = None;
-        self.read = (!std::mem::take(&mut self.again)).then_some(seen);
+        self.files.was_read((!std::mem::take(&mut self.again)).then_some(seen));
         match outcome {
             Ok(recorded) => {
                 running.refused.lock().clear();
@@ -146,16 +165,14 @@ impl Watched {
             }
             Err(Unchanged::Later(why)) => {
                 tracing::warn!(%why, "the new configuration is not in force yet");
-                self.read = None;
+                self.files.was_read(None);
             }
             Err(Unchanged::Refused(problems)) => {
                 checked.metrics.config_read(false);
                 for why in &problems {
                     tracing::error!(%why, "the configuration was refused; the old state stays in force");
                 }
-                let note =
-                    |why: &String| format!("configuration: {why}; the old state stays in force");
-                *running.refused.lock() = problems.iter().map(note).collect();
+                *running.refused.lock() = problems.iter().map(refused_note).collect();
             }
         }
         if let (Some(constitution), Some(road)) = (running.constitution.get(), running.road.get()) {
@@ -163,6 +180,11 @@ impl Watched {
         }
         running.update_readiness();
     }
+}
+
+/// What readiness says of a change that is not in force.
+pub(super) fn refused_note(why: &String) -> String {
+    format!("configuration: {why}; the old state stays in force")
 }
 
 /// Reads everything and puts it in force.
@@ -193,15 +215,17 @@ type Read = Result<(Live, BoundTools), Vec<String>>;
 /// The marks of the files from before the read, and the new state. Blocks.
 fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
     let live = checked.live();
-    let seen = files(&live.config);
-    let next = match &live.config.file {
-        Some(file) => match Config::load(file, &config::environment) {
-            Ok(next) => next,
-            Err(problems) => {
-                return (seen, Err(problems.iter().map(ToString::to_string).collect()));
-            }
-        },
-        None => live.config.clone(),
+    // Reading an archive lays its files out anew, so they are marked after that.
+    let seen = match &live.config.archived {
+        Some(archived) => FileMarks::of(archived.files()),
+        None => files(&live.config),
+    };
+    let next = match live.config.again(&config::environment) {
+        Ok(next) => next,
+        Err(problems) => {
+            let seen = seen.and(files(&live.config));
+            return (seen, Err(problems.iter().map(ToString::to_string).collect()));
+        }
     };
     // It may name other files now. WHY: mark them before reading, so that a change in between
     // counts.
@@ -211,7 +235,7 @@ fn read_again(checked: &Checked, before: &Upstreams) -> (FileMarks, Read) {
 
 /// The state that a configuration describes.
 fn state(checked: &Checked, next: Config, before: &Upstreams) -> Read {
-    let mut restart = differing(&checked.config, &next);
+    let mut restart = differing(&checked.config, &next, &TAKEN);
     if checked.config.sockets() != next.sockets() {
         restart.push("agents[].callers[].socket".to_owned());
     }
@@ -331,19 +355,20 @@ pub(super) fn files(config: &Config) -> FileMarks {
     let keys = [&trust.manifest_keys, &trust.policy_keys, &trust.approver_keys, &trust.lock_keys];
     let keys = keys.into_iter().flatten().cloned();
     let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
-    let more = operators.chain(keys).chain(tools::files(config));
+    let archived = config.archived.iter().flat_map(Archived::files);
+    let more = operators.chain(keys).chain(tools::files(config)).chain(archived);
     let bundle = config.policy.bundle.as_deref().map(FileMarks::below).unwrap_or_default();
     FileMarks::of(named.into_iter().chain(more).chain(templates)).and(bundle)
 }
 
-/// Sections, or fields of partly reloadable ones, that differ from those at the start.
-fn differing(started: &Config, next: &Config) -> Vec<String> {
+/// Sections, or fields of partly reloadable ones, that differ from those at the start and are not among those taken over.
+pub(super) fn differing(started: &Config, next: &Config, taken: &[&str]) -> Vec<String> {
     let text = |config: &Config| serde_json::to_value(config).unwrap_or_default();
     let (started, next) = (text(started), text(next));
-    different(&started, &next, "")
+    different((&started, &next), "", taken)
 }
 
-fn different(started: &Value, next: &Value, within: &str) -> Vec<String> {
+fn different((started, next): (&Value, &Value), within: &str, taken: &[&str]) -> Vec<String> {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let (started, next) = (members(started), members(next));
     let names: std::collections::BTreeSet<&String> = started.keys().chain(next.keys()).collect();
@@ -351,12 +376,15 @@ fn different(started: &Value, next: &Value, within: &str) -> Vec<String> {
     for name in names {
         let (old, new) = (started.get(name), next.get(name));
         let path = if within.is_empty() { name.clone() } else { format!("{within}.{name}") };
-        if old == new || TAKEN.contains(&path.as_str()) {
+        if old == new || taken.contains(&path.as_str()) {
             continue;
         }
-        let parts = within.is_empty() && old.is_some_and(Value::is_object);
+        let is_above =
+            |taken: &&str| taken.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.'));
+        let above = within.is_empty() || taken.iter().any(is_above);
+        let parts = above && old.is_some_and(Value::is_object);
         match (parts, old, new) {
-            (true, Some(old), Some(new)) => found.extend(different(old, new, &path)),
+            (true, Some(old), Some(new)) => found.extend(different((old, new), &path, taken)),
             _ => found.push(path),
         }
     }

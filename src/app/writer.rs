@@ -47,6 +47,7 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         queue_wait: Duration::from_millis(config.limits.queue_wait_ms),
         commit_wait: Duration::from_millis(config.limits.commit_wait_ms),
         durability: chosen.durability,
+        configured: configured(config),
         lease_term: chosen.lease,
         // An idle writer commits well within its lease: every 10 s of 15.
         heartbeat: chosen.lease.saturating_mul(2) / 3,
@@ -71,6 +72,12 @@ pub(super) async fn open(checked: &Checked) -> Result<WriterSetup, Error> {
         metrics: Arc::clone(&checked.metrics),
     };
     Ok(WriterSetup { settings, parts, list })
+}
+
+/// What an auditor should know of the configuration: the archive that it is from.
+pub(super) fn configured(config: &config::Config) -> Vec<(String, String)> {
+    let archived = config.archived.as_ref();
+    archived.map(|one| ("archive".to_owned(), one.digest().prefixed())).into_iter().collect()
 }
 
 async fn sqlite_writer(sqlite: &config::Sqlite, entropy: &dyn Entropy) -> Result<Chosen, Error> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::reader::{self, LedgerLocation};
-use super::{Exit, completions, doctor, fail, fail_all, keygen, man, new_config, note, say};
+use super::{Exit, completions, doctor, fail, fail_all, keygen, man, new_config, note, pack, say};
 use crate::app::lint::configured_approvers;
 use crate::app::named::{self, NamedFiles};
 use crate::app::never::{asked_in_dialects, never};
 use crate::catalog::Bound;
+use crate::config::archive::ArchiveSource;
 use crate::config::doc::FieldExplanation;
 use crate::config::{self, Config};
 use crate::identity::callers::Callers;
@@ -73,6 +74,7 @@ enum Command {
     #[command(after_help = "Examples:\n  wicketgate config openapi > openapi.json")]
     Openapi,
     Keygen(keygen::Args),
+    Pack(pack::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -91,6 +93,37 @@ pub(super) struct ConfigFile {
         hide_env_values = true
     )]
     pub config: PathBuf,
+}
+
+/// The signed archive that the configuration is in, if it is in one.
+#[derive(clap::Args, Debug)]
+pub(super) struct ArchiveArgs {
+    /// Read the configuration and the files that it names from this signed archive (`config pack`); `--config` then names
+    /// a file inside it
+    #[arg(long, value_name = "FILE", env = "WICKETGATE_ARCHIVE", hide_env_values = true)]
+    archive: Option<PathBuf>,
+    /// Public key file (PEM) that verifies the archive; repeat it for more keys, of which one has to have signed
+    #[arg(long, value_name = "FILE", env = "WICKETGATE_ARCHIVE_KEY", hide_env_values = true)]
+    archive_key: Vec<PathBuf>,
+}
+
+impl ArchiveArgs {
+    /// The archive with this configuration; none if the configuration is in no archive.
+    pub fn source(&self, config: &Path) -> Option<ArchiveSource> {
+        let (file, keys, config) = (self.archive.clone()?, self.archive_key.clone(), config.into());
+        Some(ArchiveSource { file, keys, config })
+    }
+
+    /// As [`load()`], from the archive if one is named.
+    pub fn load(&self, config: &Path) -> Result<Config, Vec<String>> {
+        match self.source(config) {
+            Some(source) => with_variables(
+                config::variables(),
+                Config::load_archive(&source, None, &config::environment),
+            ),
+            None => load(config),
+        }
+    }
 }
 
 /// The configuration, as an option like everywhere else or as an argument.
@@ -113,6 +146,7 @@ pub fn run(args: &Args) -> Exit {
     match &args.command {
         Command::Init(args) => new_config::run(args),
         Command::Keygen(args) => keygen::run(args),
+        Command::Pack(args) => pack::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::config::ArchiveArgs;
 use super::{Exit, serve};
 use crate::app;
 
@@ -14,6 +15,8 @@ use crate::app;
     running calls do not depend on it. It closes the slots of dead gates after `hub.reap_after_seconds`. For that it\n\
     needs the enrolment key that certified their writers (`fleet.enrolment_key`). With `hub.enrolment` it certifies the\n\
     writers of gates whose configuration has `enrolment` instead of that key.\n\
+    The hub takes over `hub.enrolment.tokens`, `hub.enrolment.kubernetes.pools` and `operators` when its configuration\n\
+    changes, and on SIGHUP; it refuses and logs any other change.\n\
     SIGTERM ends it. Exits with 75 when another process took over its work, 78 when the configuration is wrong.")]
 pub struct Args {
     /// Configuration file
@@ -26,6 +29,8 @@ pub struct Args {
         hide_env_values = true
     )]
     config: PathBuf,
+    #[command(flatten)]
+    archive: ArchiveArgs,
     /// Log JSON lines
     #[arg(long)]
     json: bool,
@@ -33,5 +38,5 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
-    serve::process(&args.config, |config| app::hub(config, args.json))
+    serve::process(args.archive.load(&args.config), |config| app::hub(config, args.json))
 }

@@ -49,6 +49,7 @@ mod mcp;
 mod new_config;
 mod observed;
 mod output;
+mod pack;
 mod payload;
 mod policy;
 mod progress;

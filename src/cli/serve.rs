@@ -1,9 +1,7 @@
 //! `wicketgate serve`.
 
-use std::path::Path;
-
-use super::config::ConfigFile;
-use super::{Exit, config, fail, fail_all, hub, mcp};
+use super::config::{ArchiveArgs, ConfigFile};
+use super::{Exit, fail, fail_all, hub, mcp};
 use crate::app::{self, Ended};
 use crate::config::Config;
 
@@ -13,6 +11,7 @@ use crate::config::Config;
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
         wicketgate serve --config wicketgate.yaml\n  \
+        wicketgate serve --archive gate.archive --archive-key archive.pem.pub\n  \
         wicketgate serve hub --config hub.yaml\n  \
         wicketgate serve mcp --config wicketgate.yaml\n\n\
         Without a command, `serve` runs the gate. SIGTERM drains the gate, which then exits with 0;\n\
@@ -25,6 +24,8 @@ pub struct Args {
     command: Option<Command>,
     #[command(flatten)]
     at: ConfigFile,
+    #[command(flatten)]
+    archive: ArchiveArgs,
     /// Start although the clock is more than a day behind the newest entry of the ledger. Use it once, after you
     /// corrected a wrong clock.
     #[arg(long)]
@@ -58,12 +59,16 @@ pub fn run(args: &Args) -> Exit {
     }
     let accept_clock_step = args.accept_clock_step;
     let with = |config| Config { accept_clock_step, ..config };
-    process(&args.at.config, |config| app::serve(with(config), args.json))
+    let loaded = args.archive.load(&args.at.config);
+    process(loaded, |config| app::serve(with(config), args.json))
 }
 
-/// Loads the configuration and runs a process with it to its end.
-pub(super) fn process(file: &Path, run: impl FnOnce(Config) -> Result<Ended, app::Error>) -> Exit {
-    let config = match config::load(file) {
+/// Runs a process with this configuration to its end.
+pub(super) fn process(
+    loaded: Result<Config, Vec<String>>,
+    run: impl FnOnce(Config) -> Result<Ended, app::Error>,
+) -> Exit {
+    let config = match loaded {
         Ok(config) => config,
         Err(problems) => {
             return fail_all(Exit::Config, &problems);

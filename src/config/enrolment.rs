@@ -19,7 +19,7 @@ use crate::crypto::keys::{self, PublicKey};
 use crate::domain::digest::Digest;
 use crate::identity::callers::read_token;
 use crate::ledger::fleet::POOL;
-use crate::operator::enrolment::{HUBS, Pool};
+use crate::operator::enrolment::{EnrolledPools, HUBS, Pool};
 use crate::operator::token_review::Reviewer;
 use crate::serve::operator::OperatorSettings;
 use crate::serve::tls::Section;
@@ -86,11 +86,15 @@ impl Registry {
         Ok(OperatorSettings { addr: self.listen, tls, ..OperatorSettings::default() })
     }
 
-    /// Who may be enrolled where by a shared token.
-    pub fn pools(&self) -> Vec<Pool> {
+    /// Who may be enrolled where.
+    pub fn pools(&self) -> EnrolledPools {
         let pool =
             |one: &Token| Pool { pool: one.pool.clone(), token_file: one.token_file.clone() };
-        self.tokens.iter().map(pool).collect()
+        let accounts = self.kubernetes.iter().flat_map(|section| section.pools.iter().cloned());
+        EnrolledPools {
+            shared: self.tokens.iter().map(pool).collect(),
+            accounts: accounts.collect(),
+        }
     }
 
     /// The reviewer of projected tokens, if the section configures one.

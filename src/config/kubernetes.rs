@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::catalog::form::FilePath;
 use crate::identity::callers::read_token;
+use crate::operator::enrolment::selects;
 use crate::operator::token_review::Cluster;
 
 /// The pointer to this section.
@@ -41,7 +42,8 @@ pub struct Kubernetes {
         extend("x-error" = "expected 1 to 256 printable characters")
     )]
     pub audience: String,
-    /// The service accounts that may enrol, as `<namespace>/<service account>`. Each account is its own pool of slots.
+    /// The service accounts that may enrol, as `<namespace>/<service account>`. Each account is its own pool of slots. One
+    /// `*` in the account stands for any characters, so `agents/*` is every account of the namespace `agents`.
     #[schemars(
         with = "Vec<Account>",
         length(min = 1, max = 256),
@@ -54,7 +56,10 @@ pub struct Kubernetes {
 #[derive(JsonSchema)]
 #[schemars(extend("x-error" = "expected <namespace>/<service account>"))]
 struct Account(
-    #[schemars(regex(pattern = r"^[a-z0-9-]{1,63}/[a-z0-9-]{1,63}$"))]
+    #[schemars(
+        length(max = 127),
+        regex(pattern = r"^[a-z0-9-]{1,63}/([a-z0-9-]+|[a-z0-9-]*\*[a-z0-9-]*)$")
+    )]
     #[expect(dead_code, reason = "only its schema is used")]
     String,
 );
@@ -62,8 +67,8 @@ struct Account(
 impl Kubernetes {
     /// Whom to ask, and about whom.
     pub fn cluster(&self) -> Cluster {
-        let Self { api, ca_file, token_file, audience, pools } = self.clone();
-        Cluster { api, ca_file, token_file, audience, pools: pools.into_iter().collect() }
+        let Self { api, ca_file, token_file, audience, pools: _ } = self.clone();
+        Cluster { api, ca_file, token_file, audience }
     }
 }
 
@@ -85,11 +90,13 @@ pub(super) fn check(config: &Value, taken: &BTreeSet<String>) -> Vec<(String, St
         let why = "this is the API server's own audience, which every pod's default token has: choose another";
         add("audience", why.to_owned());
     }
-    let mut pools = taken.clone();
+    let mut pools = BTreeSet::new();
     for (i, pool) in section.pools.iter().enumerate() {
-        if !pools.insert(pool.clone()) {
-            add(&format!("pools/{i}"), format!("pool `{pool}` is configured twice"));
+        let other = taken.iter().find(|other| selects(pool, other));
+        if let Some(twice) = other.or_else(|| pools.contains(&pool).then_some(pool)) {
+            add(&format!("pools/{i}"), format!("pool `{twice}` is configured twice"));
         }
+        pools.insert(pool);
     }
     problems
 }

@@ -23,6 +23,7 @@ use crate::serve::Listen;
 use crate::yaml::{self, Document, Written};
 
 mod alerts;
+pub mod archive;
 pub mod break_glass;
 mod check;
 mod complete;
@@ -200,6 +201,9 @@ pub struct Config {
     /// The file itself; none if it was read from elsewhere, and then it is never read again.
     #[serde(skip)]
     pub file: Option<PathBuf>,
+    /// The signed archive that the file is from, if it is from one.
+    #[serde(skip)]
+    pub archived: Option<archive::Archived>,
     /// Where its fields stand in the file.
     #[serde(skip)]
     pub written: Written,
@@ -444,11 +448,8 @@ impl Config {
     /// # Errors
     /// A key file cannot be used.
     pub fn lock_keys(&self) -> Result<Vec<PublicKey>, keys::Error> {
-        let mut keys = Vec::new();
-        for file in &self.trust.lock_keys {
-            keys.extend(PublicKey::load_all(file)?);
-        }
-        Ok(keys)
+        let keys = self.trust.lock_keys.iter().map(|file| PublicKey::load_all(file));
+        Ok(keys.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// Each with file, line and key.

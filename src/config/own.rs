@@ -6,6 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::Config;
+use super::archive::Archived;
 use crate::catalog::{self, Binding, Surroundings, server};
 use crate::crypto::files::beside;
 use crate::identity::templates;
@@ -66,7 +67,8 @@ fn stdio(servers: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
 /// The configuration, everything outside of `tools` that it names by an absolute path, the
 /// signature beside each, and the templates beside each manifest.
 fn files(config: &Config) -> Vec<PathBuf> {
-    let mut own: Vec<PathBuf> = config.file.iter().cloned().collect();
+    let archived = config.archived.iter().flat_map(Archived::files);
+    let mut own: Vec<PathBuf> = config.file.iter().cloned().chain(archived).collect();
     if let Ok(Value::Object(mut all)) = serde_json::to_value(config) {
         all.remove("tools");
         // The servers' own files are not the gate's.

@@ -107,8 +107,8 @@ pub enum Error {
     /// The candidate did not survive its trial in a child process.
     #[error("the bundle failed its self-test: {0}")]
     SelfTest(String),
-    /// The archive is not the deterministic tar of a bundle.
-    #[error("not a bundle archive: {0}")]
+    /// The archive is not the deterministic tar of its files.
+    #[error("not a valid archive: {0}")]
     Archive(String),
 }
 

@@ -56,7 +56,7 @@ pub mod selftest;
 mod source;
 mod stock;
 pub mod suggest;
-mod tar;
+pub mod tar;
 pub mod testing;
 
 pub use justified::{UNJUSTIFIED, justified};

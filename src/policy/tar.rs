@@ -6,10 +6,13 @@ use std::io::Read as _;
 use super::fault::Error;
 
 /// Bytes of a name at most: what the first field of a ustar header holds.
-pub(super) const NAME_BYTES_MAX: usize = 100;
+pub const NAME_BYTES_MAX: usize = 100;
 
 /// The archive of these files.
-pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
+///
+/// # Errors
+/// A name that no archive can have.
+pub fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
     let error = |e: std::io::Error| Error::Archive(e.to_string());
     let mut builder = tar::Builder::new(Vec::new());
     for (name, bytes) in files {
@@ -25,8 +28,11 @@ pub(super) fn write(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error>
     builder.into_inner().map_err(error)
 }
 
-/// The files of an archive that equals, byte for byte, the output of [`write`].
-pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+/// The files of an archive that equals, byte for byte, the output of [`write()`].
+///
+/// # Errors
+/// Anything else: another form, an entry that is no file, two entries of one name, a name that leaves the archive.
+pub fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let error = |e: std::io::Error| Error::Archive(e.to_string());
     let mut files = BTreeMap::new();
     for entry in tar::Archive::new(archive).entries().map_err(error)? {
@@ -40,6 +46,12 @@ pub(super) fn read(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let name = String::from_utf8(name).map_err(|_| Error::Archive("a name".into()))?;
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).map_err(error)?;
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return Err(Error::Archive(format!("`{name}` leaves the archive")));
+        }
+        if files.contains_key(&name) {
+            return Err(Error::Archive(format!("two entries are named `{name}`")));
+        }
         files.insert(name, bytes);
     }
     if write(&files)? == archive {

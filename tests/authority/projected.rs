@@ -223,6 +223,79 @@ async fn an_api_server_that_comes_back_and_a_token_of_the_hub_that_is_replaced_c
     gate.stop().await;
 }
 
+/// Replaces the configuration of a running hub by a changed one.
+fn reconfigure(estate: &Estate, change: impl FnOnce(&mut Value)) {
+    let mut config = estate.read_json("hub.yaml");
+    change(&mut config);
+    estate.write_json("hub.next", &config);
+    std::fs::rename(estate.path("hub.next"), estate.path("hub.yaml")).unwrap();
+}
+
+/// Waits until a hub has said this so often.
+async fn says(hub: &Hub, times: usize, words: &str) {
+    crate::until(
+        std::fmt::from_fn(|f| write!(f, "{times} `{words}` in {}", hub.said())),
+        || async { hub.said().matches(words).count() >= times },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_takes_over_who_may_enrol_while_it_runs_and_an_account_with_a_star_is_many() {
+    let cluster = Cluster::new(false).await;
+    let (enrolled, api) = (&cluster.enrolled, &cluster.api);
+    let pools = |pools: Value| {
+        move |config: &mut Value| config["hub"]["enrolment"]["kubernetes"]["pools"] = pools
+    };
+    let (estate, _volume) = cluster.sidecar(ACCOUNT, &api.token(ACCOUNT, "gate-0"));
+    let mut section = cluster.section();
+    section["pools"] = json!(["elsewhere/*"]);
+    let change = |registry: &mut Value| registry["kubernetes"] = section.clone();
+    let hub = enrolled.hub_with(&estate, "hub", &change).await;
+    let mut gate = estate.start();
+    gate.not_ready("enrolment.account").await;
+
+    // A change of the file is enough, and one entry is every account of its namespace.
+    reconfigure(&estate, pools(json!(["elsewhere/*", "agents/*"])));
+    says(&hub, 1, "reloaded the configuration").await;
+    gate.ready().await;
+    let (next, _next_volume) = cluster.sidecar(OTHER, &api.token(OTHER, "other-0"));
+    let mut second = next.serve().await;
+    assert_eq!(cluster.booked("slot").await, [json!("agents/gate/0"), json!("agents/other/0")]);
+
+    // A change of anything else is refused with the one beside it, and the hub says so.
+    reconfigure(&estate, |config| {
+        config["hub"]["enrolment"]["days"] = json!(2);
+        pools(json!(["agents/none"]))(config);
+    });
+    hub.signal(rustix::process::Signal::HUP);
+    says(&hub, 1, "needs a restart: hub.enrolment.days").await;
+    let (ready, told) = hub.readiness().await.unwrap();
+    assert!(ready && told.contains("needs a restart: hub.enrolment.days"), "{told}");
+    reconfigure(&estate, |config| config["hub"]["enrolment"]["days"] = json!("many"));
+    says(&hub, 1, "hub.enrolment.days: ").await;
+    let (third, _third_volume) = cluster.sidecar("agents/third", &api.token("agents/third", "3"));
+    third.serve().await.stop().await;
+
+    // Who is taken away enrols no more, and a certificate that was issued stays. A shared token is new.
+    let shown = enrolled.shown("stranger.token");
+    reconfigure(&estate, |config| {
+        config["hub"]["enrolment"]["days"] = json!(1);
+        pools(json!(["agents/*-none"]))(config);
+        config["hub"]["enrolment"]["tokens"] = json!([{"pool": "stranger", "token_file": shown}]);
+    });
+    says(&hub, 2, "reloaded the configuration").await;
+    assert!(!hub.readiness().await.unwrap().1.contains("needs a restart"), "{}", hub.said());
+    gate.open().await.call("work.do", "a", "{}").await.unwrap();
+    let (late, _late_volume) = cluster.sidecar("agents/late", &api.token("agents/late", "late-0"));
+    late.start().not_ready("enrolment.account").await;
+    let (leased, mine) = (enrolled.lease("stranger").await, key());
+    let signed = request(&leased, &mine).prove(&mine).unwrap();
+    assert_eq!(enrolled.asks("stranger", &signed).await.0, 200);
+    gate.stop().await;
+    second.stop().await;
+}
+
 type Change = fn(Value) -> Reply;
 
 /// A change of one field of a good answer.

@@ -9,6 +9,7 @@
     reason = "tests may stop at the first surprise, and share what not all of them use"
 )]
 
+mod archive;
 mod check;
 mod config;
 mod firewall;

@@ -83,13 +83,15 @@ class Api:
     """One server, for as long as the `with` lasts: `kubeconfig` leads to it, `objects` is what it was sent, `asked` what it was asked, and at the
     paths in `taken` another writer is always faster.
 
-    With `tls`, (certificate, key), it speaks TLS alone, and knows only the client with `token`."""
+    With `tls`, (certificate, key), it speaks TLS alone, and knows only the client with `token`. `admit` makes of an object what is created,
+    or raises why it is not."""
 
-    def __init__(self, tls=None, token=None):
-        self.tls, self.token = tls, token
+    def __init__(self, tls=None, token=None, admit=lambda one: one):
+        self.tls, self.token, self.admit = tls, token, admit
 
     def __enter__(self):
         objects, asked, taken, token = self.objects, self.asked, self.taken, self.token = {}, [], set(), self.token
+        api = self
 
         class Answers(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -139,8 +141,12 @@ class Api:
                 self.answer(200 if known else 404, known or missing)
 
             def do_POST(self):
-                one = self.sent()
-                objects[f"{self.path.split('?')[0]}/{one['metadata']['name']}"] = one
+                try:
+                    one = api.admit(self.sent())
+                except Exception as why:
+                    return self.answer(403, {"kind": "Status", "code": 403, "message": str(why)})
+                if "dryRun=All" not in self.path:
+                    objects[f"{self.path.split('?')[0]}/{one['metadata']['name']}"] = one
                 self.answer(201, one)
 
             def log_message(self, *_):

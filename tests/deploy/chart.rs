@@ -74,6 +74,12 @@ fn admission_rules_are_rendered_only_where_the_cluster_has_the_kind() {
 }
 
 #[test]
+fn a_signed_archive_from_any_volume_is_mounted_in_the_gate_alone_and_verified_by_a_key_of_the_values()
+ {
+    assert!(ask("charts.py", &["archived"]).contains("is mounted in the gate alone"));
+}
+
+#[test]
 fn the_table_of_values_is_made_from_the_schema_and_the_values() {
     assert!(ask("charts.py", &["papers"]).contains("the table is current"));
 }

@@ -87,8 +87,8 @@ def changes(helm):
                 (before, texts), (after, others) = templates(values), templates(changed)
                 assert texts != others, f"{name}: {path} reaches no ConfigMap"
                 anew = {key for key in before if before[key] != after[key]}
-                # A hub reads its files when it starts, and a gate takes them over.
-                assert bool(anew) == (part == "hub") and all("hub" in key[1] for key in anew), f"{name}: {path}: {anew}"
+                # A hub reads its files when it starts but for hub.yaml, and a gate takes them over.
+                assert bool(anew) == (part == "hub" and path != "hub.yaml") and all("hub" in key[1] for key in anew), f"{name}: {path}: {anew}"
                 count += 1
     assert count >= 4, count
     print(f"{count} files change nothing but what they say")
@@ -220,6 +220,62 @@ def network(helm):
     closed = {(one["kind"], one["metadata"]["name"]): one for one in rendered(helm)["job"]}
     assert not closed["NetworkPolicy", "demo-wicketgate-agent"]["spec"]["ingress"]
     print("the network is what the values say")
+
+
+def archived(helm):
+    """A gate with a signed archive, from the values or from a volume of any source: it gets no other configuration, and the key is not the archive's."""
+    key = "-----BEGIN PUBLIC KEY-----\n"
+    of = {"image": dict(IMAGE), "agent": {"image": "agent:1"}, "ledger": {"ephemeral": True}}
+    for number, (archive, path) in enumerate((
+        ({"text": "{}"}, "/etc/wicketgate/gate.archive"),
+        ({"volume": {"configMap": {"name": "reviewer"}}}, "/etc/wicketgate-archive/gate.archive"),
+        ({"volume": {"secret": {"secretName": "reviewer"}}, "path": "a/b"}, "/etc/wicketgate-archive/a/b"),
+        ({"volume": {"image": {"reference": "registry.example/reviewer:1"}}}, "/etc/wicketgate-archive/gate.archive"),
+        ({"volume": {"persistentVolumeClaim": {"claimName": "reviewer"}}}, "/etc/wicketgate-archive/gate.archive"),
+    )):
+        for alone in (False, True):
+            gate = {"archive": {**archive, "publicKey": key}, "separate": {"enabled": alone}, "tlsSecret": "gate-tls" if alone else ""}
+            values = {**of, "gate": gate, "agent": {**of["agent"], "tlsSecret": "agent-tls" if alone else ""}}
+            text, why = helm.template(values)
+            assert text is not None, why
+            all_of_it = manifests(text)
+            for one in all_of_it:
+                check(one)
+            found = 0
+            for one, spec in pods(all_of_it):
+                # Whether a restricted namespace admits a volume of this kind is the cluster's affair, and everything else is ours.
+                own = {**spec, "volumes": [volume for volume in spec["volumes"] if "image" not in volume]}
+                restricted_pod(one["kind"], own)
+                for container in spec.get("initContainers", []) + spec["containers"]:
+                    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+                    if container["name"] != "gate":
+                        assert "/etc/wicketgate-archive" not in mounts, container
+                        continue
+                    found += 1
+                    assert container["args"] == ["serve", "--archive", path, "--archive-key", "/etc/wicketgate/archive.pub", "--json"], container["args"]
+                    assert ("/etc/wicketgate-archive" in mounts) == ("volume" in archive), mounts
+                    assert all(mount["readOnly"] for mount in container["volumeMounts"] if mount["name"] == "archive"), container
+                    [volume] = [volume for volume in spec["volumes"] if volume["name"] == "archive"] or [None]
+                    assert volume == ({"name": "archive", **archive["volume"]} if "volume" in archive else None), volume
+            assert found == 1, f"{number}: {found}"
+            [data] = [one["data"] for one in all_of_it if one["kind"] == "ConfigMap"]
+            assert data == {"archive.pub": key, **({"gate.archive": "{}"} if "text" in archive else {})}, data
+    good = {**of, "gate": {"archive": {"text": "{}", "publicKey": key}}}
+    for path, change, said in (
+        (["gate", "archive", "publicKey"], "", "gate.archive.publicKey"),
+        (["gate", "archive", "volume"], {"emptyDir": {}}, "exclude each other"),
+        (["gate", "files"], {"wicketgate.yaml": ""}, "`wicketgate.yaml` is in `gate.archive`"),
+        (["gate", "files"], {"archive.pub": ""}, "`archive.pub` is a file of the chart's"),
+        (["gate", "volumes"], [{"name": "archive", "emptyDir": {}}], "the chart has a volume `archive`"),
+        (["agent", "volumes"], [{"name": "archive", "emptyDir": {}}], "agent.volumes"),
+        (["ledger"], {}, "choose where the ledger is kept"),
+        (["gate", "archive", "path"], "../x", "gate"),
+    ):
+        text, why = helm.template(refused(good, path, change))
+        assert text is None and said in why, f"{path} {change}: {why}"
+    text, why = helm.template(refused(good, ["ledger"], {"postgres": True}))
+    assert text is not None, why
+    print("each source of an archive is mounted in the gate alone")
 
 
 def papers(helm):
@@ -415,4 +471,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "ledger": ledger, "refusals": refusals, "matrix": matrix, "network": network, "papers": papers, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "ledger": ledger, "refusals": refusals, "matrix": matrix, "network": network, "papers": papers, "archived": archived, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

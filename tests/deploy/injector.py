@@ -4,9 +4,11 @@ import base64
 import contextlib
 import copy
 import functools
+import http.server
 import json
 import os
 import pathlib
+import queue
 import random
 import re
 import shutil
@@ -14,15 +16,17 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 
 import kubernetes_validate
 import yaml
 
 import backstop
 import kustomize
-from admission import ApiServer, Refused, Remote, review, with_defaults, with_token
+from admission import TIMEOUT, ApiServer, Refused, Remote, review, with_defaults, with_token
+from apiserver import Api, authority
 from engines import Both
-from rendering import IMAGE, TOP, VERSION, native_sidecar, restricted_pod
+from rendering import IMAGE, TOP, Helm, rendered, VERSION, native_sidecar, restricted_pod
 
 PINNED = f"{IMAGE['repository']}@{IMAGE['digest']}"
 GATE_UID = 65532
@@ -510,6 +514,34 @@ def late(pod):
     return pod
 
 
+@contextlib.contextmanager
+def slow():
+    """The address of a webhook that answers after its caller has given up, and the paths at which that happened."""
+    gave_up = queue.Queue()
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            with contextlib.suppress(OSError):
+                # Nothing more comes until the caller closes the connection.
+                assert self.connection.recv(1) == b""
+            gave_up.put(self.path)
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{CERTIFICATES}/injector.pem", f"{CERTIFICATES}/injector.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}", gave_up
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def faults():
     count = 0
 
@@ -537,6 +569,13 @@ def faults():
         # A container that comes late is one of the agent's.
         governed(ApiServer(api.injector, [("zz-late", late, False)]).create(bare()), {"agent", "late"})
         count += 5
+    # One that is slower than the API server waits, which is as long as the chart says: this takes five seconds.
+    waits = {hook["timeoutSeconds"] for one in rendered(Helm())["injector"] for hook in one.get("webhooks", [])}
+    assert waits == {TIMEOUT}, waits
+    with slow() as (place, gave_up):
+        assert "failed calling webhook: The read operation timed out" in not_created(ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem")))
+        assert gave_up.get(timeout=60) == f"/mutate?timeout={TIMEOUT}s"
+    count += 1
     assert "failed calling webhook" in not_created(api), "it is gone"
     with running(cert="ended") as (place, _):
         assert "certificate has expired" in not_created(ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem")))
@@ -781,7 +820,60 @@ def profiles():
     print(f"{len(cases) + 3} profiles are refused")
 
 
+def doctor():
+    """`config doctor injector` says what is right and what is not, and creates nothing."""
+    count, namespace = 0, {"wicketgate.dev/inject": "enabled"}
+    authorities = pathlib.Path(CERTIFICATES, "ca.pem").read_text()
+    other = pathlib.Path(CERTIFICATES, "other-ca.pem").read_text()
+    hooks = [f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/injector" for kind in ("mutating", "validating")]
+    secret = "/api/v1/namespaces/wicketgate-system/secrets/tls"
+
+    def encoded(text):
+        return base64.b64encode(text.encode()).decode()
+    with running() as (place, folder), tempfile.TemporaryDirectory() as home:
+        home = pathlib.Path(home)
+        (home / "token").write_text("the-token-of-a-cluster-administrator")
+        (home / "token").chmod(0o600)
+        server = ApiServer(Remote(place, f"{CERTIFICATES}/ca.pem"))
+
+        with Api(tls=authority(home), token="the-token-of-a-cluster-administrator", admit=lambda pod: server.create(pod, namespace)) as api:
+            def configure(cert="injector", bundle=authorities, policy="Fail"):
+                for path in hooks:
+                    api.objects[path] = {"metadata": {"name": "injector"}, "webhooks": [
+                        {"name": "injector.wicketgate.dev", "failurePolicy": policy, "clientConfig": {"caBundle": encoded(bundle)}}]}
+                api.objects[secret] = {"metadata": {"name": "tls"}, "data": {"tls.crt": encoded(pathlib.Path(CERTIFICATES, f"{cert}.pem").read_text())}}
+
+            def examined(exit, *words, profile="strict", **own):
+                configure(**own)
+                before = copy.deepcopy(api.objects)
+                done = subprocess.run(
+                    [PROGRAM, "doctor", "injector", "--webhook", "mutating/injector", "--webhook", "validating/injector", "--secret", "wicketgate-system/tls",
+                     "--namespace", "agents", "--profile", profile, "--configmap", "reviewer-gate", "--api", api.place, "--ca-file", home / "api.crt",
+                     "--token-file", home / "token"], capture_output=True, text=True)
+                assert done.returncode == exit and all(word in done.stdout for word in words), (exit, words, done)
+                assert api.objects == before, "it changed something"
+                return done.stdout
+            said = examined(0, "no answer means no pod", "its `caBundle` has the signer", f"it would get its gate first: {PINNED}")
+            assert said.count(": authority ") == 2, said
+            for words, own in (
+                (["`caBundle` has no authority that is valid", "no authority of its `caBundle` signed", "wicketgate control injector certs"], {"bundle": ""}),
+                (["no authority of its `caBundle` signed the certificate"], {"bundle": other}),
+                (["`failurePolicy` is not `Fail`"], {"policy": "Ignore"}),
+                (["it has ended: "], {"cert": "ended"}),
+                (["it would be refused: ", "unheard-of"], {"profile": "unheard-of"}),
+            ):
+                examined(1, *words, **own)
+                count += 1
+            examined(0, "it ends within seven days", cert="soon")
+            namespace.clear()
+            examined(1, "it would be created without a gate in `agents`", "kubectl label namespace agents wicketgate.dev/inject=enabled")
+            (home / "token").write_text("another-token-that-no-cluster-knows")
+            examined(2, "the API server answers 401")
+            count += 3
+    print(f"the doctor finds {count} faults")
+
+
 if __name__ == "__main__":
     PROGRAM, CERTIFICATES = f"{sys.argv[2]}/wicketgate", sys.argv[3]
     {"workloads": workloads, "refusals": refusals, "validation": validation, "reviews": reviews, "faults": faults, "generated": generated,
-     "files": files, "profiles": profiles}[sys.argv[1]]()
+     "files": files, "profiles": profiles, "doctor": doctor}[sys.argv[1]]()

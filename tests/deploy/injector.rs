@@ -47,6 +47,11 @@ fn what_is_no_review_of_a_pod_is_never_allowed() {
 }
 
 #[test]
+fn the_doctor_names_what_is_wrong_with_an_injector_and_creates_no_pod() {
+    assert!(asked("doctor").contains("the doctor finds 8 faults"));
+}
+
+#[test]
 fn the_api_server_that_cannot_ask_the_injector_creates_no_pod() {
     assert!(asked("faults").contains("faults leave no pod without its gate"));
 }

@@ -9,7 +9,7 @@ use wicketgate_support::program;
 fn every_command_of_the_readme_that_needs_no_cluster_is_run_and_what_comes_of_it_is_valid() {
     let programs = Path::new(program::gate()).parent().unwrap();
     let said = ask("readme.py", &[programs.to_str().unwrap()]);
-    assert!(said.contains("11 blocks were run"), "{said}");
+    assert!(said.contains("12 blocks were run"), "{said}");
 }
 
 #[test]

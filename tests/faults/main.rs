@@ -12,6 +12,7 @@
     reason = "tests may stop at the first surprise, and look at a clock that is not the gate's"
 )]
 
+mod archived;
 mod bad_input;
 mod clock;
 mod crash;

@@ -81,6 +81,7 @@ macro_rules! replayed {
 }
 
 replayed! {
+    no_pod_is_let_in_without_its_whole_gate: "admission";
     no_chat_completion_lets_a_denied_call_leave: "answer_chat";
     no_content_of_gemini_lets_a_denied_call_leave: "answer_gemini";
     no_message_lets_a_denied_call_leave: "answer_messages";
@@ -138,6 +139,7 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
     use wicketgate::domain::digest::Digest;
     use wicketgate::evidence::trust::Trust;
     use wicketgate::identity::templates::InstructionTemplate;
+    use wicketgate::injector::WebhookPath;
     use wicketgate::ledger::verify::EntryLine;
     use wicketgate::policy::bundle::Bundle;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -152,6 +154,13 @@ fn the_kept_inputs_reach_what_they_are_kept_for() {
             asked(b).is_some_and(|asked| !asked.calls.is_empty() && !asked.offered.is_empty())
         });
     }
+    any("admission", &|b| {
+        let asked = |path| bodies::reviews::asked(path, b).unwrap_or_default();
+        asked(WebhookPath::Mutate)["patch"].is_string()
+    });
+    any("admission", &|b| {
+        bodies::reviews::asked(WebhookPath::Validate, b).unwrap_or_default()["allowed"] == true
+    });
     any("template", &|b| {
         let at = b.iter().position(|byte| *byte == 0).unwrap_or(b.len());
         let template = InstructionTemplate::parse(&b[..at]);

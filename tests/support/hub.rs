@@ -66,6 +66,16 @@ impl Hub {
         self.process.kill();
     }
 
+    /// Sends it this signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        self.process.signal(signal);
+    }
+
+    /// `/readyz`: whether it is ready, and the answer; none while nobody listens, or by TLS alone.
+    pub async fn readiness(&self) -> Option<(bool, String)> {
+        self.process.readiness().await
+    }
+
     pub fn said(&self) -> String {
         self.process.said()
     }

@@ -2,20 +2,23 @@
 //! the values of the Helm chart.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::list::CheckSection;
+use super::scratch::Scratch;
 use crate::cli::config::with_variables;
 use crate::cli::error::FileError;
-use crate::clock::{SystemEntropy, random32};
+use crate::config::archive::{ArchiveSource, SignedArchive, SignedArchiveError};
 use crate::config::{self, Config};
 use crate::yaml;
 
 /// Where the chart mounts the files of `gate.files` and `hub.files`.
 const FILES: &str = "/etc/wicketgate";
+/// Where a gate of the chart lays out the files of its archive, and its configuration there.
+const LAID: &str = "/var/lib/wicketgate/configuration/current";
+const ARCHIVED: &str = "/var/lib/wicketgate/configuration/current/wicketgate.yaml";
 /// Where the chart mounts Secrets.
 const SECRETS: &str = "/run/secrets";
 /// The gate and the hub: their section of the values, and their configuration in it.
@@ -54,6 +57,12 @@ pub(super) enum ContainerError {
     NoConfiguration,
     #[error("`{part}.files.{path}`: expected the text of a file at a path below `{FILES}`")]
     Entry { part: &'static str, path: String },
+    #[error("gate.archive: {0}")]
+    Archive(#[from] SignedArchiveError),
+    #[error(
+        "gate.archive: these values do not hold the archive; check the file with `wicketgate check --archive FILE --archive-key KEY`"
+    )]
+    NoArchive,
 }
 
 /// The files of a container, and what it says in variables.
@@ -64,7 +73,8 @@ pub(super) struct Container {
     variables: Option<BTreeMap<String, String>>,
     /// What only the cluster knows: directories by path, variables by name.
     elsewhere: Vec<String>,
-    made: bool,
+    /// Holds the files, if they were laid out for this check.
+    _made: Option<Scratch>,
 }
 
 impl Container {
@@ -73,7 +83,7 @@ impl Container {
         if let Some(root) = &args.root {
             let root = root.canonicalize().map_err(FileError::at(root))?;
             let (config, elsewhere) = (config.to_owned(), vec![SECRETS.to_owned()]);
-            return Ok(Some(Self { root, config, variables: None, elsewhere, made: false }));
+            return Ok(Some(Self { root, config, variables: None, elsewhere, _made: None }));
         }
         if args.chart.is_empty() && args.set_file.is_empty() {
             return Ok(None);
@@ -97,20 +107,46 @@ impl Container {
     }
 
     fn chart(values: &Value) -> Result<Self, ContainerError> {
+        if let Some(archive) = values.pointer("/gate/archive").filter(|of| is_set(of)) {
+            return Self::archived(values, archive);
+        }
         let has = |(part, file): &(&str, &str)| {
             values.get(part).and_then(|of| of.get("files")?.get(file)).is_some()
         };
         let (part, file) = PARTS.into_iter().find(has).ok_or(ContainerError::NoConfiguration)?;
         let of = values.get(part).unwrap_or(&Value::Null);
-        let random = hex::encode(random32(&SystemEntropy));
-        let name = format!("wicketgate-check-{}", random.get(..16).unwrap_or_default());
-        let root = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new().mode(0o700).create(&root).map_err(FileError::at(&root))?;
-        let config = root.join(FILES.trim_start_matches('/')).join(file);
+        Self::laid(part, of, &Path::new(FILES).join(file))
+    }
+
+    /// The container of these values, with the files of `files`; this is its configuration.
+    fn laid(part: &'static str, of: &Value, config: &Path) -> Result<Self, ContainerError> {
+        let made = Scratch::new()?;
+        let root = made.path().to_owned();
         let (variables, elsewhere) = (Some(variables(part, of)), elsewhere(of));
-        let container = Self { root, config, variables, elsewhere, made: true };
+        let config = within(&root, config);
+        let container = Self { root, config, variables, elsewhere, _made: Some(made) };
         for (path, text) in of.get("files").and_then(Value::as_object).into_iter().flatten() {
             container.write(part, path, text)?;
+        }
+        Ok(container)
+    }
+
+    /// The gate whose configuration is in the archive of these values.
+    fn archived(values: &Value, archive: &Value) -> Result<Self, ContainerError> {
+        let text = |name: &str| archive.get(name).and_then(Value::as_str).unwrap_or_default();
+        let of = values.get("gate").unwrap_or(&Value::Null);
+        let (container, config) =
+            (Self::laid("gate", of, Path::new(ARCHIVED))?, "wicketgate.yaml".into());
+        if text("text").is_empty() {
+            return Err(ContainerError::NoArchive);
+        }
+        let [file, key] = ["gate.archive", "archive.pub"].map(|name| container.root.join(name));
+        for (path, name) in [(&file, "text"), (&key, "publicKey")] {
+            std::fs::write(path, text(name)).map_err(FileError::at(path))?;
+        }
+        let archive = SignedArchive::open(&ArchiveSource { file, keys: vec![key], config })?;
+        for (name, bytes) in archive.files() {
+            container.put(&Path::new(LAID).join(name), bytes)?;
         }
         Ok(container)
     }
@@ -119,11 +155,16 @@ impl Container {
         let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         let text = text.as_str().filter(|_| path.split('/').all(plain));
         let text = text.ok_or_else(|| ContainerError::Entry { part, path: path.to_owned() })?;
-        let file = self.root.join(FILES.trim_start_matches('/')).join(path);
+        self.put(&Path::new(FILES).join(path), text.as_bytes())
+    }
+
+    /// Writes a file of the container.
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), ContainerError> {
+        let file = within(&self.root, path);
         if let Some(above) = file.parent() {
             std::fs::create_dir_all(above).map_err(FileError::at(above))?;
         }
-        Ok(std::fs::write(&file, text).map_err(FileError::at(&file))?)
+        Ok(std::fs::write(&file, bytes).map_err(FileError::at(&file))?)
     }
 
     /// The configuration, read as the container reads it.
@@ -151,13 +192,15 @@ impl Container {
     }
 }
 
-impl Drop for Container {
-    /// A directory that stays behind holds nothing but what the values hold.
-    fn drop(&mut self) {
-        if self.made {
-            let _ = std::fs::remove_dir_all(&self.root);
-        }
-    }
+/// Where a path of the container is below its root.
+fn within(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Whether the values name an archive.
+fn is_set(archive: &Value) -> bool {
+    let text = archive.get("text").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    text || archive.get("volume").and_then(Value::as_object).is_some_and(|of| !of.is_empty())
 }
 
 /// What the chart sets, and after it what the owner sets. The value of one that comes from the cluster

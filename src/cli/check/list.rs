@@ -44,7 +44,7 @@ pub(super) struct CheckLine {
 }
 
 /// The checks of one subject, in their order.
-pub(super) struct CheckSection {
+pub(in crate::cli) struct CheckSection {
     name: &'static str,
     lines: Vec<CheckLine>,
 }
@@ -112,7 +112,7 @@ impl CheckSection {
 
 /// All of it.
 #[derive(Default)]
-pub(super) struct CheckList {
+pub(in crate::cli) struct CheckList {
     sections: Vec<CheckSection>,
 }
 

@@ -3,22 +3,27 @@
 mod container;
 mod gate;
 mod ground;
-mod list;
+pub(super) mod list;
+mod scratch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::config::{self, ConfigFile};
+use super::config::{self, ArchiveArgs, ConfigFile};
 use super::{Exit, block_on, doctor, fail, tools};
 use crate::app::named::{self, Area, NamedFiles, NamedLine};
+use crate::cli::error::FileError;
 use crate::config::Config;
+use crate::config::archive::ArchiveSource;
 use container::Container;
 use list::{CheckList, CheckSection, waiting};
+use scratch::Scratch;
 
 /// Check everything that a gate needs, and say what to do where something is wrong.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
         wicketgate check\n  \
         wicketgate check --pre --config deploy/wicketgate.yaml\n  \
+        wicketgate check --archive gate.archive --archive-key archive.pem.pub\n  \
         wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n  \
         wicketgate check --chart values.yaml --set-file 'gate.files.agent\\.yaml=agent.yaml'\n  \
         wicketgate check --root image --config image/etc/wicketgate/wicketgate.yaml\n\n\
@@ -28,6 +33,8 @@ use list::{CheckList, CheckSection, waiting};
 pub struct Args {
     #[command(flatten)]
     at: ConfigFile,
+    #[command(flatten)]
+    archive: ArchiveArgs,
     #[command(flatten)]
     container: container::ContainerArgs,
     /// Check before the gate runs: its addresses have to be free, and no gate is asked
@@ -66,7 +73,13 @@ pub fn run(args: &Args) -> Exit {
         } else {
             match Container::of(&args.container, &args.at.config) {
                 Ok(Some(container)) => files(args, &container, &mut list).await,
-                Ok(None) => all(args, &mut list).await,
+                Ok(None) => {
+                    match args.archive.source(&args.at.config).as_ref().map(in_archive).transpose()
+                    {
+                        Ok(archived) => all(args, archived, &mut list).await,
+                        Err(why) => return fail(Exit::Config, why),
+                    }
+                }
                 Err(why) => return fail(Exit::Config, why),
             }
         }
@@ -102,15 +115,33 @@ async fn files(args: &Args, container: &Container, list: &mut CheckList) {
     list.add(cluster, args.json);
 }
 
-async fn all(args: &Args, list: &mut CheckList) {
+/// A configuration that was read from an archive, and where the archive's files are.
+type InArchive = (Scratch, Result<Config, Vec<String>>);
+
+fn in_archive(source: &ArchiveSource) -> Result<InArchive, FileError> {
+    let scratch = Scratch::new()?;
+    let read = scratch.load(source);
+    Ok((scratch, read))
+}
+
+async fn all(args: &Args, archived: Option<InArchive>, list: &mut CheckList) {
     let file = &args.at.config;
-    let (section, config) = loaded(file, config::load(file));
-    list.add(section, args.json);
+    let (scratch, read) = archived.unzip();
+    let shortened = |section: CheckSection| match &scratch {
+        Some(scratch) => section.told(&|text| scratch.shortened(text), &|_| None),
+        None => section,
+    };
+    let (mut section, config) = loaded(file, read.unwrap_or_else(|| config::load(file)));
+    if let Some(archived) = config.as_ref().and_then(|config| config.archived.as_ref()) {
+        let digest = archived.digest().prefixed();
+        section.passed(format!("the archive is signed by a trusted key: {digest}"));
+    }
+    list.add(shortened(section), args.json);
     let Some(config) = config else { return };
     let (found, uncompared) = config::named_files(&config).await;
     let is_whole = found.problems.is_empty();
     for section in areas(found) {
-        list.add(section, args.json);
+        list.add(shortened(section), args.json);
     }
     list.add(ground::state(&config), args.json);
     let (mut ledger, clock) = ground::ledger(&config).await;
@@ -179,7 +210,9 @@ async fn upstreams(args: &Args, config: &Config, is_whole: bool) -> CheckSection
         return section;
     }
     waiting("the servers of the tools", args.json);
-    match tools::probed(PathBuf::clone(&args.at.config), config, args.wait).await {
+    let inside = config.archived.as_ref().and(config.file.as_ref());
+    let file = inside.unwrap_or(&args.at.config).clone();
+    match tools::probed(file, config, args.wait).await {
         Err(why) => section.failed(why.reason(), None),
         Ok(points) if points.is_empty() => section.skipped("no tools are configured"),
         Ok(points) => {

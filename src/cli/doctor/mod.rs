@@ -1,12 +1,13 @@
 //! `wicketgate config doctor`: run as the agent, it tries to get past the gate.
 
-use std::process::{Command, Stdio};
+use std::process::{self, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, block_on, fail, note, say};
+use super::injector::doctor::{self as injector, InjectorDoctor};
+use super::{Exit, block_on, fail, note, say, wait};
 use crate::enforce::posture::Probe;
 use crate::record::chain::Attempt;
 
@@ -20,9 +21,9 @@ pub(super) use gate::{Error as DoctorError, GateAccess};
 use local::NamespaceError;
 use targets::Target;
 
-/// Run as the agent: try to bypass the gate, and report the result to the gate.
+/// Run as the agent: try to bypass the gate, and report the result to the gate. Or check the injector of a cluster.
 #[derive(clap::Args, Debug)]
-#[command(after_help = concat!(
+#[command(args_conflicts_with_subcommands = true, after_help = concat!(
     "Examples:\n  wicketgate config doctor --socket /run/wicketgate/agent.sock\n",
     "  wicketgate config doctor --gate https://wicketgate.agents.svc:7302 --ca ca.crt --cert tls.crt --cert-key tls.key\n\n",
     "Run it like the agent: with its uid, in its network and mount namespaces, without privileges. Each attempt takes\n",
@@ -39,6 +40,8 @@ use targets::Target;
     "Exit codes: 0 everything is blocked, 1 something is open, 2 something is unknown.",
 ))]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
     way: GateAccess,
     /// Also test this target: `tcp:ADDRESS:PORT`, `udp:ADDRESS:PORT` or `unix:FILE`; repeat it for more
@@ -55,8 +58,17 @@ pub struct Args {
     try_namespace: bool,
 }
 
+/// What else is looked at.
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Injector(InjectorDoctor),
+}
+
 /// Runs it.
 pub fn run(args: &Args) -> Exit {
+    if let Some(Command::Injector(args)) = &args.command {
+        return wait(injector::run(args));
+    }
     if args.try_namespace {
         return if local::makes_namespaces() { Exit::Ok } else { Exit::Invalid };
     }
@@ -199,7 +211,7 @@ fn shown(probes: &[Probe], receipt: Option<&Result<ReportReceipt, gate::Error>>)
 
 /// Whether a user namespace can be made: a process with threads, like this one, never may.
 fn namespaces() -> Result<bool, NamespaceError> {
-    let mut child = Command::new("/proc/self/exe");
+    let mut child = process::Command::new("/proc/self/exe");
     child.args(["config", "doctor", "--try-namespace"]).stdin(Stdio::null()).stdout(Stdio::null());
     let ended = child.stderr(Stdio::null()).status()?;
     match ended.code() {

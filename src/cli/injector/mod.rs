@@ -4,7 +4,10 @@ use clap::Subcommand;
 
 use super::{Exit, Failure};
 
+mod api_server;
 mod certs;
+mod cluster;
+pub(super) mod doctor;
 mod serve;
 
 /// Give pods of Kubernetes their gate when they are created.

@@ -14,6 +14,7 @@ mod same;
 pub mod server;
 
 pub use profile::{ProfileDirectory, ProfileError};
+pub use review::WebhookPath;
 
 /// The label that asks for a gate; its value names the profile.
 const GATE_LABEL: &str = "wicketgate.dev/gate";

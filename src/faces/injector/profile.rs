@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::GATE;
 use super::merge::has_token;
+use super::review::{WebhookPath, answer};
 use crate::crypto::files::FileMarks;
 use crate::domain::canonical;
 use crate::domain::digest::Digest;
@@ -342,6 +343,11 @@ pub struct ProfileDirectory {
 }
 
 impl ProfileDirectory {
+    /// The answer to the bytes of a review, as the server gives it; none if they are no review.
+    pub fn reviewed(&self, path: WebhookPath, review: &[u8]) -> Option<Value> {
+        answer(path, review, &self.live()).body.ok()
+    }
+
     /// Reads every profile of a directory.
     ///
     /// # Errors

@@ -6,11 +6,12 @@
 //! certifies one key per slot and epoch: the same request again has the same answer, and it refuses
 //! another key for that epoch. The hub records each certificate before it sends it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use subtle::ConstantTimeEq as _;
@@ -53,10 +54,37 @@ pub struct Pool {
     pub token_file: PathBuf,
 }
 
+/// Who may enrol, and into which slots.
+#[derive(Clone, Debug, Default)]
+pub struct EnrolledPools {
+    /// Pools with shared tokens.
+    pub shared: Vec<Pool>,
+    /// Service accounts, `<namespace>/<account>`: each is its own pool of slots. In an account, a `*` stands for any
+    /// characters.
+    pub accounts: BTreeSet<String>,
+}
+
+impl EnrolledPools {
+    /// Whether pods of this service account may enrol.
+    #[must_use]
+    pub fn enrols(&self, account: &str) -> bool {
+        self.accounts.iter().any(|pattern| selects(pattern, account))
+    }
+}
+
+/// Whether this `<namespace>/<account>`, with at most one `*` in it, selects this account. A star never reaches into
+/// another namespace.
+#[must_use]
+pub fn selects(pattern: &str, account: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return pattern == account };
+    let rest = account.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    rest.is_some_and(|rest| !rest.contains('/'))
+}
+
 /// The registrar's settings and parts.
 pub struct RegistrarParts {
-    /// Pools with shared tokens.
-    pub pools: Vec<Pool>,
+    /// Who may enrol at first.
+    pub pools: EnrolledPools,
     /// Reviews projected tokens. Without it, the registrar accepts shared tokens only.
     pub reviewer: Option<Reviewer>,
     /// How long a certificate lasts at most.
@@ -95,6 +123,7 @@ pub struct Enrolled {
 /// Certifies writers.
 pub struct Registrar {
     parts: RegistrarParts,
+    pools: ArcSwap<EnrolledPools>,
     logins: Mutex<Logins>,
     /// The lock serialises requests, so that each sees the enrolments recorded before it.
     known: tokio::sync::Mutex<RecordedEnrolments>,
@@ -102,7 +131,7 @@ pub struct Registrar {
 
 impl std::fmt::Debug for Registrar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registrar").field("pools", &self.parts.pools).finish_non_exhaustive()
+        f.debug_struct("Registrar").field("pools", &self.pools).finish_non_exhaustive()
     }
 }
 
@@ -118,7 +147,13 @@ impl Registrar {
     /// A registrar that has read no chain yet.
     pub fn new(parts: RegistrarParts) -> Self {
         let (logins, known) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { parts, logins, known }
+        let pools = ArcSwap::from_pointee(parts.pools.clone());
+        Self { parts, pools, logins, known }
+    }
+
+    /// Replaces who may enrol. Certificates that were issued stay valid until they end.
+    pub fn set_pools(&self, pools: EnrolledPools) {
+        self.pools.store(Arc::new(pools));
     }
 
     /// The enrolment key's public half.
@@ -165,7 +200,7 @@ impl Registrar {
     fn shared(&self, token: &str) -> Option<String> {
         let shown = Digest::of(&[token.as_bytes()]);
         let mut found = None;
-        for pool in &self.parts.pools {
+        for pool in &self.pools.load().shared {
             let known = match read_token(&pool.token_file) {
                 Ok(token) => Digest::of(&[token.as_bytes()]),
                 Err(why) => {
@@ -183,7 +218,7 @@ impl Registrar {
     async fn reviewed(&self, reviewer: &Reviewer, token: &str) -> Result<Admitted, Problem> {
         let reviewed = reviewer.review(token).await;
         let Workload { account, pod, uid } = reviewed.map_err(|doubt| self.doubted(doubt))?;
-        if !reviewer.enrols(&account) {
+        if !self.pools.load().enrols(&account) {
             tracing::warn!(account, pod, uid, "no pool of slots accepts this service account");
             let message = "no pool of slots accepts this service account";
             return Err(self.forbid("enrolment.account", message));
@@ -414,6 +449,24 @@ mod tests {
         known.note("log".into(), of(3, 4));
         known.note("other".into(), of(1, 5));
         assert_eq!((&known.enrolled["log"], known.enrolled.len()), (&of(3, 4), 2));
+    }
+
+    #[test]
+    fn a_star_selects_accounts_of_its_namespace_and_of_no_other() {
+        for (pattern, account, selected) in [
+            ("agents/gate", "agents/gate", true),
+            ("agents/gate", "agents/gate-2", false),
+            ("agents/*", "agents/gate", true),
+            ("agents/*", "agents-2/gate", false),
+            ("agents/*-agent", "agents/demo-agent", true),
+            ("agents/*-agent", "agents/-agent", true),
+            ("agents/*-agent", "agents/demo-hub", false),
+            ("agents/a*a", "agents/a", false),
+            ("agents/*", "agents/a/b", false),
+            ("agents/*", "agents", false),
+        ] {
+            assert_eq!(selects(pattern, account), selected, "{pattern} {account}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Only the API server knows whether a token's pod still exists. So the reviewer asks it each time,
 //! caches no answer, and takes everything but an explicit yes as a no.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -46,8 +46,6 @@ pub struct Cluster {
     pub token_file: PathBuf,
     /// The audience of the sidecars' tokens: the reviewer refuses a token for another audience.
     pub audience: String,
-    /// The accounts that are enrolled, `<namespace>/<service account>`: each is its own pool of slots.
-    pub pools: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -134,11 +132,6 @@ impl Reviewer {
     /// A reviewer for this cluster. It connects at the first review.
     pub const fn new(cluster: Cluster) -> Self {
         Self { cluster, turns: Semaphore::const_new(AT_ONCE) }
-    }
-
-    /// Whether this account is enrolled at all.
-    pub(super) fn enrols(&self, account: &str) -> bool {
-        self.cluster.pools.contains(account)
     }
 
     /// The pod that this token is bound to.

@@ -144,6 +144,8 @@ pub struct LedgerSettings {
     pub queue_max: usize,
     /// Facts about the store's durability, recorded in `writer.started`.
     pub durability: Vec<(String, String)>,
+    /// Facts about the configuration, recorded in `writer.started`.
+    pub configured: Vec<(String, String)>,
     /// The anchor file: the newest head of the fleet log that others have seen.
     pub anchor_file: Option<PathBuf>,
     /// Witnesses to ask, before anything is written, what they have seen of the fleet log.
@@ -177,6 +179,7 @@ impl Default for LedgerSettings {
             commit_wait: Duration::from_secs(4),
             queue_max: 1024,
             durability: Vec::new(),
+            configured: Vec::new(),
             anchor_file: None,
             sights: Vec::new(),
             accept_clock_step: false,

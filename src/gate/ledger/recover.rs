@@ -438,6 +438,7 @@ fn opening(
             .iter()
             .chain([&cadence])
             .chain(&found.durability)
+            .chain(&settings.configured)
             .cloned()
             .collect(),
     });

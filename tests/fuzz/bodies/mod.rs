@@ -8,6 +8,7 @@ pub mod asks;
 pub mod files;
 pub mod guard;
 pub mod notes;
+pub mod reviews;
 pub mod texts;
 pub mod trees;
 
@@ -18,7 +19,8 @@ use wicketgate::crypto::keys::SecretKey;
 pub type Body = fn(&[u8]);
 
 /// Every body by the name of its corpus.
-pub const BODIES: [(&str, Body); 31] = [
+pub const BODIES: [(&str, Body); 32] = [
+    ("admission", reviews::admission),
     ("answer_chat", answers::chat),
     ("answer_gemini", answers::gemini),
     ("answer_messages", answers::messages),

@@ -77,7 +77,7 @@ spec:
     - name: socket
       emptyDir: {medium: Memory, sizeLimit: 1Mi}
     {{- end }}
-    {{- $taken := list "config" "secrets" "state" "socket" "enrolment" "certificate" "tmp" }}
+    {{- $taken := list "config" "secrets" "state" "socket" "enrolment" "certificate" "tmp" "archive" }}
     {{- range $separate | ternary list $gate.volumes }}{{ $taken = append $taken .name }}{{ end }}
     {{- range $agent.volumes }}
     {{- if has .name $taken }}{{ fail (printf "agent.volumes: the pod has a volume `%s` of the gate's: choose another name" .name) }}{{ end }}

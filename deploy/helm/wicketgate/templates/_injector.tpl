@@ -9,6 +9,7 @@
 {{- $uid := $said.uid | default .root.Values.agent.uid -}}
 {{- $gate := mergeOverwrite (deepCopy .root.Values.gate) (deepCopy ($said.gate | default dict)) (dict "separate" (dict "enabled" false) "tlsSecret" "") -}}
 {{- $_ := set $gate "files" $files -}}
+{{- $_ := unset $gate "archive" -}}
 {{- if eq (toString $uid) (toString $gate.uid) }}{{ fail (printf "%s.uid: the agent must not be the user the gate is" $at) }}{{ end -}}
 {{- $agent := dict "kind" "Deployment" "uid" $uid "image" "" "terminationGraceSeconds" ($said.terminationGraceSeconds | default .root.Values.agent.terminationGraceSeconds) -}}
 {{- $values := dict "image" .root.Values.image "agent" $agent "gate" $gate "ledger" (dict "persistence" (dict "enabled" false)) "kubernetesEnrolment" (dict "enabled" false) -}}

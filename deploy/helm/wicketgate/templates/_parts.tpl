@@ -80,6 +80,28 @@ data:
   {{- end }}
 {{- end -}}
 
+{{/* Whether the values name a signed archive: {root}. */}}
+{{- define "wicketgate.hasArchive" -}}
+{{- with .Values.gate.archive }}{{ or (ne (default "" .text) "") (not (empty .volume)) }}{{ end -}}
+{{- end -}}
+
+{{/* The files of the gate: those of the values, and with an archive its trusted key and what the values hold of it: {root}. */}}
+{{- define "wicketgate.gateFiles" -}}
+{{- $files := deepCopy .Values.gate.files -}}
+{{- if eq (include "wicketgate.hasArchive" .) "true" -}}
+{{- $archive := .Values.gate.archive -}}
+{{- if hasKey $files "wicketgate.yaml" }}{{ fail "gate.files: `wicketgate.yaml` is in `gate.archive`: remove it here" }}{{ end -}}
+{{- if and $archive.text $archive.volume }}{{ fail "gate.archive: `text` and `volume` exclude each other" }}{{ end -}}
+{{- if not $archive.publicKey }}{{ fail "gate.archive.publicKey: name the key that verifies the archive: `--set-file gate.archive.publicKey=archive.pem.pub`" }}{{ end -}}
+{{- range list "archive.pub" "gate.archive" -}}
+{{- if hasKey $files . }}{{ fail (printf "gate.files: `%s` is a file of the chart's with `gate.archive`: choose another name" .) }}{{ end -}}
+{{- end -}}
+{{- $_ := set $files "archive.pub" $archive.publicKey -}}
+{{- if $archive.text }}{{ $_ := set $files "gate.archive" $archive.text }}{{ end -}}
+{{- end -}}
+{{- toJson $files -}}
+{{- end -}}
+
 {{/* The volumes of a gate or a hub: {root, part, of}. */}}
 {{- define "wicketgate.volumes" -}}
 - name: config
@@ -122,7 +144,11 @@ data:
   emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
 {{- end }}
 {{- end }}
-{{- $reserved := list "config" "secrets" "state" "socket" "enrolment" "certificate" "kubernetes" "tmp" }}
+{{- if and (ne .part "hub") .root.Values.gate.archive .root.Values.gate.archive.volume }}
+- name: archive
+  {{- toYaml .root.Values.gate.archive.volume | nindent 2 }}
+{{- end }}
+{{- $reserved := list "config" "secrets" "state" "socket" "enrolment" "certificate" "kubernetes" "tmp" "archive" }}
 {{- range .of.volumes }}
 {{- if has .name $reserved }}{{ fail (printf "%s.volumes: the chart has a volume `%s`: choose another name" $.part .name) }}{{ end }}
 - {{ toYaml . | nindent 2 | trim }}
@@ -147,7 +173,7 @@ resources: {requests: {storage: {{ .size }}}}
 {{- define "wicketgate.ledger" -}}
 {{- $volume := .Values.ledger.persistence -}}
 {{- $config := index .Values.gate.files "wicketgate.yaml" | default "" | fromYaml -}}
-{{- $postgres := or (dig "ledger" "postgres" false $config) .Values.kubernetesEnrolment.enabled -}}
+{{- $postgres := or (dig "ledger" "postgres" false $config) .Values.kubernetesEnrolment.enabled .Values.ledger.postgres -}}
 {{- range .Values.gate.env }}{{- if hasPrefix "WICKETGATE__LEDGER__POSTGRES__" .name }}{{- $postgres = true }}{{- end }}{{- end -}}
 {{- if not (or $volume.enabled .Values.ledger.ephemeral $postgres) -}}
 {{- fail "ledger: choose where the ledger is kept: `--set ledger.persistence.enabled=true` (a volume), `ledger.postgres` in wicketgate.yaml, or `--set ledger.ephemeral=true` (for trials: it is lost with the pod)" -}}
@@ -175,6 +201,9 @@ resources: {requests: {storage: {{ .size }}}}
 - {name: config, mountPath: /etc/wicketgate, readOnly: true}
 - {name: secrets, mountPath: /run/secrets/wicketgate, readOnly: true}
 - {name: state, mountPath: /var/lib/wicketgate}
+{{- if and (ne .part "hub") .root.Values.gate.archive .root.Values.gate.archive.volume }}
+- {name: archive, mountPath: /etc/wicketgate-archive, readOnly: true}
+{{- end }}
 {{- with .of.volumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -235,7 +264,11 @@ readinessProbe:
 image: {{ include "wicketgate.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 command: [/wicketgate]
+{{- if eq (include "wicketgate.hasArchive" .root) "true" }}
+args: [serve, --archive, {{ empty .of.archive.volume | ternary "/etc/wicketgate/gate.archive" (printf "/etc/wicketgate-archive/%s" .of.archive.path) | quote }}, --archive-key, /etc/wicketgate/archive.pub{{ if .of.logJson }}, --json{{ end }}]
+{{- else }}
 args: [serve, --config, /etc/wicketgate/wicketgate.yaml{{ if .of.logJson }}, --json{{ end }}]
+{{- end }}
 env:
   {{- include "wicketgate.env" . | nindent 2 }}
   {{- if $separate }}

@@ -1,22 +1,21 @@
 //! `wicketgate control injector certs`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use self::api_server::{ApiServer, ApiServerError};
 use self::secret::{CertifiedKey, InjectorSecret, authority, pem};
 use super::super::{Exit, Failure, note, say};
+use super::api_server::{ApiServer, ApiServerError};
+use super::cluster::{ClusterArgs, WebhookConfiguration, object_name, webhook};
 use crate::clock::{Clock as _, SystemClock};
 use crate::crypto::issue::{CertificateKey, IssueError, IssuedCertificate};
 use crate::crypto::renewal::{AUTHORITY_LIFE, LEAF_LIFE, NextStep, RenewalPlan, SigningStep, plan};
 use crate::domain::time::Timestamp;
 
-mod api_server;
 mod secret;
 
 /// Make and renew the certificate with which the injector answers the API server.
@@ -40,53 +39,11 @@ pub(super) struct InjectorCerts {
     /// A webhook configuration: `mutating/NAME` or `validating/NAME`
     #[arg(long = "webhook", value_name = "KIND/NAME", required = true, value_parser = webhook)]
     webhooks: Vec<WebhookConfiguration>,
-    /// URL of the API server
-    #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc")]
-    api: String,
-    /// Authorities of its certificate (PEM)
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
-    )]
-    ca_file: PathBuf,
-    /// Token of the service account
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    )]
-    token_file: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// What time it is, for tests
     #[arg(long, value_name = "INSTANT", hide = true)]
     now: Option<String>,
-}
-
-/// A name of Kubernetes.
-fn object_name(text: &str) -> Result<String, String> {
-    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-    if (1..=253).contains(&text.len()) && text.chars().all(known) {
-        Ok(text.to_owned())
-    } else {
-        Err("must have 1 to 253 lowercase letters, digits, `-` and `.`".to_owned())
-    }
-}
-
-/// A webhook configuration by its name.
-#[derive(Clone, Debug)]
-struct WebhookConfiguration {
-    given: String,
-    path: String,
-}
-
-fn webhook(text: &str) -> Result<WebhookConfiguration, String> {
-    let (kind, name) = text.split_once('/').unwrap_or((text, ""));
-    if !matches!(kind, "mutating" | "validating") {
-        return Err("must be `mutating/NAME` or `validating/NAME`".to_owned());
-    }
-    let name = object_name(name)?;
-    let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}");
-    Ok(WebhookConfiguration { given: text.to_owned(), path })
 }
 
 /// Why the certificates are not in place.
@@ -126,7 +83,7 @@ struct WebhookBundles {
 }
 
 async fn renew(args: &InjectorCerts, now: Timestamp) -> Result<(), CertsError> {
-    let server = ApiServer::new(&args.api, &args.ca_file, &args.token_file)?;
+    let server = args.cluster.server()?;
     let place = format!("/api/v1/namespaces/{}/secrets/{}", args.namespace, args.secret);
     let object = server.get(&place).await?;
     let (mut names, mut configured) = (BTreeSet::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The three requests that `injector certs` makes of the API server of a cluster.
+//! The requests that commands about the injector make of the API server of a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -73,6 +73,11 @@ impl ApiServer {
         self.ask(Method::PATCH, path, Some(("application/json-patch+json", operations))).await
     }
 
+    /// Sends an object.
+    pub(super) async fn post(&self, path: &str, object: &Value) -> Result<Value, ApiServerError> {
+        self.ask(Method::POST, path, Some(("application/json", object))).await
+    }
+
     async fn ask(
         &self,
         method: Method,
@@ -89,7 +94,7 @@ impl ApiServer {
         let body = body.map(|(_, value)| value.to_string().into_bytes()).unwrap_or_default();
         let answer = self.remote.send(request, path, body, ANSWER_MAX).await?;
         let read = serde_json::from_slice::<Value>(&answer.body);
-        if answer.status != StatusCode::OK {
+        if !matches!(answer.status, StatusCode::OK | StatusCode::CREATED) {
             let message = read.ok().and_then(|it| Some(it.get("message")?.as_str()?.to_owned()));
             let message: String = message.unwrap_or_default().chars().take(MESSAGE_MAX).collect();
             let (status, path) = (answer.status.as_u16(), path.to_owned());
