@@ -1,7 +1,7 @@
-"""A client of MCP that takes a server from `.vscode/mcp.json`, as VS Code does, and calls one of its tools.
+"""A client of MCP that takes a server from `.vscode/mcp.json`, as VS Code does, and calls its tools.
 
-    python3 configured.py .vscode/mcp.json SERVER                        lists the tools
-    python3 configured.py .vscode/mcp.json SERVER TOOL '{"path": "a"}'   calls one
+    python3 configured.py .vscode/mcp.json SERVER                              lists the tools
+    python3 configured.py .vscode/mcp.json SERVER TOOL '{"path": "a"}' [TOOL …]   and calls some, one after the other
 
 It reads what VS Code asks a person for (`${input:ID}`) from standard input, a line each. Needs `pip install mcp`.
 """
@@ -42,16 +42,15 @@ def server(path, name):
     return found["url"], headers
 
 
-async def main(path, name, tool=None, arguments="{}"):
+async def main(path, name, *calls):
     url, headers = server(path, name)
     async with create_mcp_http_client(headers=headers) as http:
         async with Client(streamable_http_client(url, http_client=http)) as client:
-            if tool is None:
-                for one in (await client.list_tools()).tools:
-                    print(f"{one.name}: {one.description}")
-                return
-            result = await client.call_tool(tool, json.loads(arguments))
-            print("error " if result.is_error else "result", " ".join(part.text for part in result.content))
+            for one in (await client.list_tools()).tools:
+                print(f"{one.name}: {one.description}")
+            for tool, arguments in zip(calls[::2], calls[1::2]):
+                result = await client.call_tool(tool, json.loads(arguments))
+                print("error " if result.is_error else "result", " ".join(part.text for part in result.content))
 
 
 asyncio.run(main(*sys.argv[1:]))
