@@ -309,9 +309,9 @@ impl Lookup {
     wicketgate search 'tool:payments.refund -verdict:allow since:2h' --token-file vera.token\n  \
     wicketgate search 4f1c --token-file vera.token\n  \
     wicketgate search 'code:no_allow agent:support-*' --config wicketgate.yaml --json\n\n\
-    Terms: agent, by, call, chain, code, enforced, finding, outcome, parent, rule, run, state, tier, tool, verdict,\n\
+    Terms: agent, by, call, chain, code, enforced, finding, host, outcome, parent, rule, run, state, tier, tool, verdict,\n\
     version, since, until. All must match; `-` in front excludes; `*` at the end of a value stands for any ending. A word without a colon\n\
-    is the beginning of the id of a run or a call, or of an agent, a tool or a code. `since` and `until` take a date, a\n\
+    is the beginning of the id of a run or a call, or of an agent, a tool, a code or a host. `since` and `until` take a date, a\n\
     time or a duration back from now. A query that begins with `-` stands behind `--`, after all options.")]
 pub struct Args {
     /// The query
@@ -385,7 +385,8 @@ pub fn call_line(call: &CallLine) -> String {
     let ran = (!call.enforced && call.verdict != "allow").then(|| "(not enforced: IT RAN)".into());
     let others = call.findings.iter().filter(|one| *one != "masked").cloned().collect::<Vec<_>>();
     let found = (!others.is_empty()).then(|| format!("found {}", others.join(", ")));
-    let parts = [call.tier.clone(), call.outcome.clone(), took, code, by, masked, found, ran];
+    let to = (!call.hosts.is_empty()).then(|| format!("to {}", call.hosts.join(", ")));
+    let parts = [call.tier.clone(), to, call.outcome.clone(), took, code, by, masked, found, ran];
     for part in parts.into_iter().flatten() {
         line.push_str("  ");
         line.push_str(&part);

@@ -385,6 +385,9 @@ pub struct Decided<S: Sort> {
     pub firewall: Option<TaggedDigest>,
     /// The call of the run that this one checks or takes back: the gate made it, not the agent.
     pub gate_of: Option<CallId>,
+    /// The hosts that the call reaches, as the configuration of its tool names them. A fetch below a domain has the
+    /// pattern: which name it is, the agent chose.
+    pub hosts: Option<List<Text<256>, 16, 1>>,
     /// Why the agent makes the call, in its own words: a claim.
     pub justification: Option<Text<512>>,
     /// Layers of the policy bundle that decided.
@@ -446,6 +449,8 @@ pub struct Decision<'a> {
     pub firewall: Option<Digest>,
     /// As [`Decided::gate_of`].
     pub gate_of: Option<&'a CallId>,
+    /// As [`Decided::hosts`].
+    pub hosts: &'a [Text<256>],
     /// As [`Decided::justification`].
     pub justification: Option<&'a str>,
     /// As [`Decided::layers`].
@@ -489,6 +494,7 @@ impl<S: Sort> Decided<S> {
             findings: self.findings.as_deref().unwrap_or_default(),
             firewall: self.firewall.map(|digest| digest.0),
             gate_of: self.gate_of.as_ref(),
+            hosts: self.hosts.as_deref().unwrap_or_default(),
             justification: self.justification.as_ref().map(Text::as_str),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),

@@ -22,7 +22,7 @@ use crate::yaml::Document;
 /// Version of the files made from the others (`report.html`, `controls.json`, `VERIFY.md`, the
 /// schema): the program's version and a number that changes when they do. A verifier makes them
 /// again for this version only.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.6");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+bundle.7");
 
 /// Paths by the entry or the size of the older head that they start from.
 pub type Paths = BTreeMap<Seq, Vec<Digest>>;

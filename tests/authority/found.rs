@@ -50,6 +50,8 @@ async fn finds(people: &People, url: &str, agent: &Agent) {
         ("code:two", &["held"]),
         ("-verdict:allow since:1h", &["held", "denied"]),
         ("until:1h", &[]),
+        ("host:127.0.0.1", &["held", "denied", "ran"]),
+        ("host:elsewhere.test", &[]),
         ("ran", &["ran"]),
     ] {
         let query = format!("run:{run} {query}");

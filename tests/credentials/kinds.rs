@@ -123,6 +123,27 @@ async fn what_is_no_credential_goes_in_and_comes_out_as_it_is() {
     }
 }
 
+/// The index finds a call by the host of its binding, and no call of a tool that reaches none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_found_by_the_host_that_its_tool_reaches() {
+    let world = World::knowing(vec![("plain".to_owned(), "a text".to_owned())]).await;
+    for (tool, args) in answering(&world, 0) {
+        world.call(tool, &args).await.unwrap_or_else(|why| panic!("{tool}: {why:?}"));
+    }
+    let tools = |query: &str| {
+        let list = ["call", "list", "--config", "wicketgate.yaml", "--json", "--", query];
+        let found: Value = serde_json::from_str(&world.estate.run(&list)).unwrap();
+        let calls = found["calls"].as_array().unwrap().iter();
+        let mut tools: Vec<String> =
+            calls.map(|call| call["tool"].as_str().unwrap().to_owned()).collect();
+        tools.sort();
+        tools
+    };
+    assert_eq!(tools("host:127.0.0.1"), ["grpc", "http", "model"]);
+    assert_eq!(tools("host:127.*"), ["grpc", "http", "model"]);
+    assert_eq!(tools("-host:127.0.0.1"), ["file.read", "prints", "server.run", "sql"]);
+}
+
 /// Ends the gate; neither its books, nor what it said, nor what an auditor gets holds any form.
 async fn kept_nowhere(world: World) {
     let said = world.call("http", &json!({"text": MARK})).await.unwrap();

@@ -17,9 +17,9 @@ const OTHERS: [&str; 9] = [
     "0.1.0",
     "0.1.0+bundle.1",
     "0.1.0+bundle.3",
-    "0.1.0+bundle.6 ",
+    "0.1.0+bundle.7 ",
     "0.1.0+BUNDLE.3",
-    "v0.1.0+bundle.6",
+    "v0.1.0+bundle.7",
     "99.0.0",
     "",
 ];

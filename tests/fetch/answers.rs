@@ -1,6 +1,6 @@
 //! What servers may answer, and what becomes of answers that are none.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wicketgate_support::agent::Refused;
 
 use crate::world;
@@ -29,6 +29,25 @@ fn good_answers_arrive_as_they_are() {
         assert_eq!(world.call("web.fetch", &args).await.unwrap()["body"], "");
         assert_eq!(world.servers.heads("/json").len(), 1);
         world.untouched();
+    });
+}
+
+/// A name below a domain is the agent's choice: only the arguments, which can be erased, hold it.
+#[test]
+fn the_entry_of_a_fetch_holds_its_host_as_the_configuration_writes_it() {
+    let name = "answers::the_entry_of_a_fetch_holds_its_host_as_the_configuration_writes_it";
+    world::run(name, async |world| {
+        world.fetch("http://of-the-agent.cdn.test/binary").await.unwrap();
+        world.fetch("http://Allowed.TEST.:80/json?q=a+b#top").await.unwrap();
+        let tail = ["ledger", "tail", "--config", "wicketgate.yaml", "--number", "50", "--json"];
+        let out = world.gate.run(&tail).out;
+        assert!(!out.contains("of-the-agent"), "{out}");
+        let entries = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let hosts: Vec<Value> = entries
+            .filter(|entry| entry["kind"] == "call.authorized")
+            .map(|entry| entry["data"]["hosts"].clone())
+            .collect();
+        assert_eq!(hosts, [json!(["*.cdn.test"]), json!(["allowed.test"])]);
     });
 }
 

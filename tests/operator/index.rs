@@ -182,7 +182,7 @@ async fn hub_rows(db: &TestDb) -> Vec<String> {
         (
             "call",
             "chain, seq, at, run, call, agent, version, tool, tier, verdict, enforced, state, code, detail, rule, \
-            outcome, us, masked, approvals, decided_by, codes, findings, last",
+            outcome, us, masked, approvals, decided_by, codes, findings, hosts, last",
             "chain, seq",
         ),
         ("cursor", "chain, next, leaf, at", "chain"),
@@ -270,6 +270,9 @@ async fn the_index_of_a_hub_has_the_rows_of_a_file_however_it_is_filled() {
         "until:1h",
         "finding:masked",
         "by:none",
+        "host:pay.test",
+        "b.te",
+        "-host:pay*",
         "version:1.2.0 state:expired",
         &format!("run:{}", run_id(3)),
         &run_id(4).to_string()[..6],

@@ -23,18 +23,32 @@ use crate::hub::furnish;
 
 /// Records a call that is denied for this reason.
 pub async fn deny(api: &ApiServer, run: RunId, call: &str, tool: &str, code: &str) {
+    deny_at(api, run, call, (tool, code), &[]).await;
+}
+
+/// The same, of a call that would have reached these hosts.
+async fn deny_at(
+    api: &ApiServer,
+    run: RunId,
+    call: &str,
+    (tool, code): (&str, &str),
+    hosts: &[&str],
+) {
     let reason = Json::object([
         ("code", Json::from("policy.denied")),
         ("detail", Json::from(code)),
         ("message", Json::from("no")),
         ("rule", Json::from("wicketgate.agent.deny")),
     ]);
+    let hosts: Vec<Json> = hosts.iter().map(|host| Json::from(*host)).collect();
+    let hosts = (!hosts.is_empty()).then(|| ("hosts", hosts.into()));
+    let members = [("reasons", vec![reason].into())].into_iter().chain(hosts);
     let draft = Draft {
         run: Some(run),
         call: CallId::parse(call),
         tool: ToolName::parse(tool),
         verdict: Some(Verdict::Deny),
-        ..Draft::of(body(Kind::CallDenied, [("reasons", vec![reason].into())]))
+        ..Draft::of(body(Kind::CallDenied, members))
     };
     api.ledger.record(DraftWithPayloads::bare(draft)).await.unwrap();
 }
@@ -151,6 +165,65 @@ async fn runs_are_found_open_sealed_by_their_calls_and_by_their_parent() {
 }
 
 #[tokio::test]
+async fn calls_and_runs_are_found_by_the_hosts_of_their_calls() {
+    let api = ApiServer::open().await;
+    let (one, other) = (run_id(1), run_id(2));
+    for run in [one, other] {
+        api.open_run(run).await;
+    }
+    deny_at(&api, one, "c1", ("pay.out", "amount"), &["pay.test"]).await;
+    deny_at(&api, one, "c2", ("ask", "amount"), &["models-1.test", "models-2.test"]).await;
+    deny_at(&api, other, "c3", ("look", "amount"), &["*.docs.test"]).await;
+    deny(&api, other, "c4", "work.do", "amount").await;
+    for (query, expected) in [
+        ("host:pay.test", &["c1"][..]),
+        ("host:models-2.test", &["c2"]),
+        ("host:models-*", &["c2"]),
+        ("models-", &["c2"]),
+        ("pay.t", &["c1"]),
+        ("\"pay.test\"", &["c1"]),
+        ("host:\"*.docs.test\"", &["c3"]),
+        ("-host:pay.test", &["c4", "c3", "c2"]),
+        ("-models-", &["c4", "c3", "c1"]),
+        ("host:pay.test code:amount tool:pay.*", &["c1"]),
+        ("host:a.docs.test", &[]),
+        ("host:pay", &[]),
+    ] {
+        assert_eq!(ids(&found(&api, query).await), expected, "{query}");
+    }
+    let line = found(&api, "models-1.test").await["calls"][0].clone();
+    assert_eq!(line["hosts"], serde_json::json!(["models-1.test", "models-2.test"]), "{line}");
+    for (query, expected) in [("host:pay.test", one), ("models-2", one), ("-host:pay.test", other)]
+    {
+        let path = format!("/v1/runs?state=all&q={}", quoted(query));
+        let (status, body) = api.get("vera", &path).await;
+        let runs = body["runs"].as_array().unwrap();
+        assert_eq!((status, runs.len()), (200, 1), "{query}: {body}");
+        assert_eq!(runs[0]["run"], expected.to_string(), "{query}");
+    }
+}
+
+/// The file of an earlier build has no hosts: it is made again, from the first entry.
+#[tokio::test]
+async fn an_index_of_another_layout_is_filled_again() {
+    let api = ApiServer::open().await;
+    busy(&api).await;
+    let reader = SqliteReader::open(&api.path("ledger.sqlite")).await.unwrap();
+    let (path, now) = (api.path("whole.sqlite"), SystemClock::new().now());
+    let fill = async || {
+        let index = Index::open(&path).unwrap();
+        index.fill(&reader, None, (now, u64::MAX)).await.unwrap();
+    };
+    fill().await;
+    let expected = rows(&path);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch("ALTER TABLE call DROP COLUMN hosts; PRAGMA user_version = 2").unwrap();
+    drop(file);
+    fill().await;
+    assert_eq!(rows(&path), expected);
+}
+
+#[tokio::test]
 async fn payloads_leave_once_the_ledger_records_who_sees_them_and_never_otherwise() {
     let mut api = ApiServer::open().await;
     let run = run_id(1);
@@ -239,7 +312,7 @@ pub async fn busy(api: &ApiServer) {
     for n in 1..=20 {
         let run = run_id(n);
         api.open_run(run).await;
-        deny(api, run, "denied", "pay.out", "amount").await;
+        deny_at(api, run, "denied", ("pay.out", "amount"), &["b.test", "pay.test"]).await;
         api.hold(ask(run, "expired", "{}")).await;
         api.hold(ask(run, "held", "{}")).await;
         api.end_call(run, "expired").await;

@@ -115,7 +115,7 @@ async fn a_ledger_of_schema_12_is_upgraded_where_it_is_and_goes_on() {
     .await;
     agent.call("work.do", "b", r#"{"n":2}"#).await.unwrap();
     let said = done(&estate, &MIGRATE);
-    assert!(said.contains("the ledger schema is at version 16 (was 12)"), "{said}");
+    assert!(said.contains("the ledger schema is at version 17 (was 12)"), "{said}");
     assert_eq!(column(&db, AGE).await, Vec::<String>::new());
     agent.call("work.do", "c", r#"{"n":3}"#).await.unwrap();
     agent.seal().await.unwrap();
@@ -125,4 +125,25 @@ async fn a_ledger_of_schema_12_is_upgraded_where_it_is_and_goes_on() {
     next.stop().await;
     assert_eq!(column(&db, COMPLETED).await, ["3"]);
     assert_eq!(column(&db, "SELECT ledger.serves()::text").await, ["12"]);
+}
+
+/// A hub reads the ledger from its first entry again, so each call gets its hosts; a hub of the build before puts no row
+/// without them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_step_to_17_empties_the_index_of_calls_and_takes_no_row_without_hosts() {
+    let (tool, db) = (Tool::start().await, Pg::cluster().database().await);
+    let estate = estate(&tool, &db);
+    run(
+        &db,
+        "ALTER TABLE console.call DROP COLUMN hosts;
+         INSERT INTO console.cursor VALUES ('default', '\\x01', 7, '\\x02', 0);
+         DELETE FROM ledger.schema_version WHERE version > 16",
+    )
+    .await;
+    let said = done(&estate, &MIGRATE);
+    assert!(said.contains("the ledger schema is at version 17 (was 16)"), "{said}");
+    assert_eq!(column(&db, "SELECT next::text FROM console.cursor").await, Vec::<String>::new());
+    let nullable = "SELECT is_nullable::text FROM information_schema.columns
+        WHERE table_schema = 'console' AND table_name = 'call' AND column_name = 'hosts'";
+    assert_eq!(column(&db, nullable).await, ["NO"]);
 }

@@ -158,6 +158,13 @@ impl Fetch {
         denials
     }
 
+    /// The entry of the list of hosts that this host is on: the exact one, if there is one.
+    pub fn pattern_of(&self, host: &Host) -> Option<&HostPattern> {
+        let mut listed: Vec<_> = self.hosts.iter().filter(|one| one.matches(host)).collect();
+        listed.sort_by_key(|one| matches!(one, HostPattern::Below(_)));
+        listed.first().copied()
+    }
+
     /// Whether the tool may connect to this host at all.
     ///
     /// # Errors

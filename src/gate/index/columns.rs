@@ -8,7 +8,7 @@ use crate::domain::id::ChainId;
 use crate::domain::time::Timestamp;
 
 /// The columns of a call, in the order of [`call`] and [`call_values`].
-pub(super) const CALL: [&str; 23] = [
+pub(super) const CALL: [&str; 24] = [
     "chain",
     "seq",
     "at",
@@ -31,6 +31,7 @@ pub(super) const CALL: [&str; 23] = [
     "decided_by",
     "codes",
     "findings",
+    "hosts",
     "last",
 ];
 
@@ -171,7 +172,8 @@ pub(super) fn call(row: &dyn IndexColumns) -> Result<CallRow, Error> {
         decided_by: row.list(19)?,
         codes: row.list(20)?,
         findings: row.list(21)?,
-        last: row.number(22)?,
+        hosts: row.list(22)?,
+        last: row.number(23)?,
     })
 }
 
@@ -202,7 +204,7 @@ fn listed(list: &[String]) -> IndexValue {
 }
 
 /// The values of the columns [`CALL`].
-pub(super) fn call_values(row: &CallRow) -> [IndexValue; 23] {
+pub(super) fn call_values(row: &CallRow) -> [IndexValue; 24] {
     [
         (&row.chain).into(),
         row.seq.into(),
@@ -226,6 +228,7 @@ pub(super) fn call_values(row: &CallRow) -> [IndexValue; 23] {
         listed(&row.decided_by),
         listed(&row.codes),
         listed(&row.findings),
+        listed(&row.hosts),
         row.last.into(),
     ]
 }

@@ -33,6 +33,8 @@ texts! {
         Enforced = "enforced",
         /// What the gate found in the call.
         Finding = "finding",
+        /// A host that the call reaches, as the configuration of its tool names it.
+        Host = "host",
         /// How the call ended: a status, a class of failure or a cause.
         Outcome = "outcome",
         /// The run that delegated to the run.
@@ -110,6 +112,7 @@ impl Field {
             | Self::Call
             | Self::Chain
             | Self::Code
+            | Self::Host
             | Self::Outcome
             | Self::Parent
             | Self::Rule
@@ -123,7 +126,7 @@ impl Field {
 /// One condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
-    /// What it compares; `None`: any of run, call, agent, tool and code.
+    /// What it compares; `None`: any of run, call, agent, tool, code and host.
     pub field: Option<Field>,
     /// The value.
     pub value: String,
@@ -185,9 +188,6 @@ impl fmt::Display for QueryFlaw {
             Self::Long => write!(f, "a query has at most {BYTES_MAX} bytes"),
             Self::Many => write!(f, "a query has at most {TERMS_MAX} terms"),
             Self::Unclosed => f.write_str("the closing quotation mark is missing"),
-            Self::Field(name) if name == "host" => f.write_str(
-                "entries do not say which hosts a call reached, only payloads do; search by `tool`",
-            ),
             Self::Field(name) => {
                 let all = Field::TEXTS.iter().chain(&TIMES).map(|name| (*name).to_owned());
                 let near = near::names(name, all);

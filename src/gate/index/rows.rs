@@ -61,6 +61,8 @@ pub struct CallRow {
     pub codes: Vec<String>,
     /// What the gate found in it, in order: [`CallFinding`], and marks of values.
     pub findings: Vec<String>,
+    /// The hosts that it reaches, as the configuration of its tool names them.
+    pub hosts: Vec<String>,
     /// The newest entry about it.
     pub last: Seq,
 }
@@ -177,6 +179,7 @@ impl CallRow {
             decided_by: Vec::new(),
             codes: Vec::new(),
             findings: Vec::new(),
+            hosts: Vec::new(),
             last: entry.seq,
         };
         row.advance(entry);
@@ -255,6 +258,9 @@ impl CallRow {
             add(&mut self.findings, CallFinding::Copied.as_str());
         }
         self.marked(decision.findings);
+        for host in decision.hosts {
+            add(&mut self.hosts, host);
+        }
         if let Some(rule) = &draft.rule {
             self.rule = rule.to_string();
         }
@@ -283,7 +289,12 @@ impl CallRow {
 
     /// What a search finds it by besides its columns: kind and value.
     pub(super) fn marks(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let all = [("code", &self.codes), ("by", &self.decided_by), ("finding", &self.findings)];
+        let all = [
+            ("code", &self.codes),
+            ("by", &self.decided_by),
+            ("finding", &self.findings),
+            ("host", &self.hosts),
+        ];
         all.into_iter()
             .flat_map(|(kind, values)| values.iter().map(move |one| (kind, one.as_str())))
     }
@@ -299,7 +310,7 @@ impl CallRow {
             &mut self.rule,
             &mut self.outcome,
         ];
-        let lists = [&mut self.decided_by, &mut self.codes];
+        let lists = [&mut self.decided_by, &mut self.codes, &mut self.hosts];
         texts.into_iter().chain(lists.into_iter().flatten()).for_each(without_nul);
         self
     }

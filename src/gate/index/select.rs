@@ -162,6 +162,7 @@ pub(super) const fn mark(field: Field) -> Option<&'static str> {
         Field::By => Some("by"),
         Field::Code => Some("code"),
         Field::Finding => Some("finding"),
+        Field::Host => Some("host"),
         Field::Agent
         | Field::Call
         | Field::Chain
@@ -211,7 +212,9 @@ pub(super) fn of_call(term: &Term) -> Clause {
     let Some(field) = term.field else {
         let columns = ["c.run", "c.call", "c.agent", "c.tool"];
         let columns = columns.map(|column| Clause::column(column, term));
-        return Clause::any(columns.into_iter().chain([marked("code", term)]));
+        return Clause::any(
+            columns.into_iter().chain(["code", "host"].map(|kind| marked(kind, term))),
+        );
     };
     let column = format!("c.{field}");
     match field {
@@ -225,7 +228,7 @@ pub(super) fn of_call(term: &Term) -> Clause {
         | Field::Version => Clause::column(&column, term),
         Field::State => Clause::rare(&column, term, "completed"),
         Field::Verdict => Clause::rare(&column, term, "allow"),
-        Field::By | Field::Code | Field::Finding => marked(field.as_str(), term),
+        Field::By | Field::Code | Field::Finding | Field::Host => marked(field.as_str(), term),
         Field::Chain => chain(&column, term),
         Field::Enforced => Clause::of("c.enforced = ?", [u64::from(term.value == "yes").into()]),
         Field::Parent => {
@@ -246,13 +249,13 @@ fn of_run(term: &Term) -> Clause {
     let Some(field) = term.field else {
         let own = ["r.run", "r.agent"].map(|column| Clause::column(column, term));
         let calls = ["c.call", "c.tool"].map(|column| of_its_calls(Clause::column(column, term)));
-        return Clause::any(own.into_iter().chain(calls).chain([of_its_marks("code")]));
+        return Clause::any(own.into_iter().chain(calls).chain(["code", "host"].map(of_its_marks)));
     };
     let column = format!("r.{field}");
     match field {
         Field::Agent | Field::Parent | Field::Run | Field::Version => Clause::column(&column, term),
         Field::Chain => chain(&column, term),
-        Field::By | Field::Code | Field::Finding => of_its_marks(field.as_str()),
+        Field::By | Field::Code | Field::Finding | Field::Host => of_its_marks(field.as_str()),
         Field::Call
         | Field::Enforced
         | Field::Outcome
@@ -397,6 +400,7 @@ mod tests {
             | Field::Call
             | Field::Chain
             | Field::Code
+            | Field::Host
             | Field::Outcome
             | Field::Parent
             | Field::Rule

@@ -23,7 +23,7 @@ use crate::domain::digest::Digest;
 use crate::domain::id::ChainId;
 
 /// The layout of this build. A file of another layout is emptied and filled again.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// WHY two indexes of a part: most calls are allowed and completed, and a search for those finds them by time.
 const SCHEMA: &str = "
@@ -34,7 +34,7 @@ CREATE TABLE call (
   agent TEXT NOT NULL, version TEXT NOT NULL, tool TEXT NOT NULL, tier TEXT NOT NULL, verdict TEXT NOT NULL,
   enforced INTEGER NOT NULL, state TEXT NOT NULL, code TEXT NOT NULL, detail TEXT NOT NULL, rule TEXT NOT NULL,
   outcome TEXT NOT NULL, us INTEGER, masked INTEGER NOT NULL, approvals INTEGER NOT NULL, decided_by TEXT NOT NULL,
-  codes TEXT NOT NULL, findings TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
+  codes TEXT NOT NULL, findings TEXT NOT NULL, hosts TEXT NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (chain, seq)) WITHOUT ROWID;
 CREATE INDEX call_at ON call (at, chain, seq);
 CREATE INDEX call_tool ON call (tool, at, chain, seq);
 CREATE INDEX call_agent ON call (agent, at, chain, seq);

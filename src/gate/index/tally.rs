@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     const CALLS: &str = "INSERT INTO call SELECT x'00', value ->> 0, value ->> 1, 'r', 'c', 'a', '1', 't', 'T1', 'allow', 1, \
-        value ->> 2, '', '', '', '', NULL, 0, 0, '', '[]', '[]', 0 FROM json_each(?1)";
+        value ->> 2, '', '', '', '', NULL, 0, 0, '', '[]', '[]', '[]', 0 FROM json_each(?1)";
     const MARKS: &str = "INSERT INTO mark SELECT 'by', value ->> 0, value ->> 1, x'00', value ->> 2 FROM json_each(?1)";
 
     async fn store(calls: String, marks: String) -> IndexStore {

@@ -10,7 +10,8 @@ use super::store::IndexStore;
 /// Values of a column that a beginning is resolved into.
 const VALUES_MAX: usize = 64;
 /// The fields that a word without a name can be.
-const BARE: [Field; 5] = [Field::Run, Field::Call, Field::Agent, Field::Tool, Field::Code];
+const BARE: [Field; 6] =
+    [Field::Run, Field::Call, Field::Agent, Field::Tool, Field::Code, Field::Host];
 
 /// What a term was resolved into.
 enum ValueSet {
@@ -32,6 +33,7 @@ fn fields(term: &Term) -> Option<&'static [Field]> {
         Some(Field::Call) if term.prefix => Some(&[Field::Call]),
         Some(Field::Code) => Some(&[Field::Code]),
         Some(Field::Finding) => Some(&[Field::Finding]),
+        Some(Field::Host) => Some(&[Field::Host]),
         Some(Field::Run) if term.prefix => Some(&[Field::Run]),
         Some(Field::Tool) if term.prefix => Some(&[Field::Tool]),
         Some(

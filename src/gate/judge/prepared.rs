@@ -26,8 +26,9 @@ pub struct Prepared {
     call: ToolCall,
     tool: Option<Arc<ToolFacts>>,
     effect: Effect,
-    findings: Vec<Finding>,
-    refusals: Vec<LayerReason>,
+    hosts: Box<[String]>,
+    findings: Box<[Finding]>,
+    refusals: Box<[LayerReason]>,
     hold: Option<PreparedResource>,
     pre_image: Option<Vec<u8>>,
     alarm: Option<Alarm>,
@@ -50,8 +51,9 @@ impl Prepared {
             call,
             tool: Some(tool),
             effect,
-            findings,
-            refusals: Vec::new(),
+            hosts: Box::default(),
+            findings: findings.into(),
+            refusals: Box::default(),
             hold: Some(hold),
             pre_image: None,
             alarm: None,
@@ -81,7 +83,7 @@ impl Prepared {
 
     /// The same, with these reasons in place of its own.
     pub(crate) fn refused_for(mut self, refusals: Vec<LayerReason>) -> Self {
-        self.refusals = refusals;
+        self.refusals = refusals.into();
         self
     }
 
@@ -93,7 +95,7 @@ impl Prepared {
     /// The same, with every message shown to the policy.
     pub(crate) fn showing_all(mut self) -> Self {
         if let Some(model) = &self.model {
-            self.findings.clone_from(&model.findings_of_all);
+            self.findings = model.findings_of_all.as_slice().into();
             model.complete(&mut self.effect, true);
             self.shows_all = true;
         }
@@ -103,6 +105,12 @@ impl Prepared {
     /// The same, with the data to undo the call, which is stored with the authorising entry.
     pub(crate) fn keeping(mut self, pre_image: Option<Vec<u8>>) -> Self {
         self.pre_image = pre_image;
+        self
+    }
+
+    /// The same, reaching these hosts.
+    pub(crate) fn reaching(mut self, hosts: Vec<String>) -> Self {
+        self.hosts = hosts.into();
         self
     }
 
@@ -117,8 +125,9 @@ impl Prepared {
             call,
             tool,
             effect: Effect::None,
-            findings: Vec::new(),
-            refusals,
+            hosts: Box::default(),
+            findings: Box::default(),
+            refusals: refusals.into(),
             hold: None,
             pre_image: None,
             alarm: None,
@@ -161,6 +170,12 @@ impl Prepared {
         &self.effect
     }
 
+    /// The hosts that the call would reach, as the binding of its tool names them.
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
     /// The policy's input about the call.
     #[must_use]
     pub fn call_input(&self) -> CallInput<'_> {
@@ -171,7 +186,7 @@ impl Prepared {
             Some(views) => Some(views.shown.as_slice()),
             None => shown,
         };
-        let (call, effect, findings) = (&self.call, &self.effect, self.findings.as_slice());
+        let (call, effect, findings) = (&self.call, &self.effect, &*self.findings);
         let masked = self.screening.masked || self.screening.withheld.is_some();
         let firewall = FirewallInput::of(guarding::rules(), masked, findings);
         CallInput { call, shown, effect, findings, firewall }

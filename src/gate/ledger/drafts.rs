@@ -280,6 +280,7 @@ impl DecisionFacts<'_> {
             findings_more: findings::more(&prepared.screening().findings),
             firewall: Some(TaggedDigest(guarding::rules())),
             gate_of: call.gate_of().cloned(),
+            hosts: List::some(prepared.hosts().iter().map(|host| Text::clip(host, 256))),
             justification: call.justification().map(|text| Text::clip(text, 512 * 4)),
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),

@@ -60,6 +60,11 @@ pub(super) const POSTGRES: Steps = Steps(&[
         serves: 12,
         text: include_str!("../../../migrations/postgres/0005_index.sql"),
     },
+    Step {
+        version: 17,
+        serves: 12,
+        text: include_str!("../../../migrations/postgres/0006_index_hosts.sql"),
+    },
 ]);
 
 impl Steps {

@@ -76,6 +76,12 @@ pub trait ToolExecutor: Send + Sync + 'static {
     /// Every reason that the call cannot run.
     fn prepare(&self, call: &ToolCall) -> Result<(Effect, PreparedResource), Vec<LayerReason>>;
 
+    /// The hosts that the prepared call reaches, as the binding names them: the entry of its decision keeps them, which
+    /// nothing erases, so no text of the agent's may be among them.
+    fn hosts(&self, effect: &Effect) -> Vec<String> {
+        effect.hosts().into_iter().map(str::to_owned).collect()
+    }
+
     /// The maximum that the call may take from its run's budgets, if it depends on the arguments:
     /// tokens of a model and their price. `None`: the cost that the binding declares for every
     /// call. `args_bytes` is the size of the canonical arguments, which need not be valid yet.

@@ -426,6 +426,10 @@ impl ToolExecutor for Scrubbed {
         self.inner.prepare(call)
     }
 
+    fn hosts(&self, effect: &Effect) -> Vec<String> {
+        self.inner.hosts(effect)
+    }
+
     fn most(&self, args: &Json, args_bytes: u64) -> Option<Spend> {
         self.inner.most(args, args_bytes)
     }

@@ -328,6 +328,24 @@ impl Effect {
         if let Self::Sql(sql) = self { &sql.relations } else { &[] }
     }
 
+    /// The hosts that it reaches, if it names them; sorted, each once.
+    pub fn hosts(&self) -> BTreeSet<&str> {
+        match self {
+            Self::Http { host, .. } => BTreeSet::from([host.as_str()]),
+            Self::Grpc(grpc) => BTreeSet::from([grpc.host.as_str()]),
+            Self::Sql(sql) => sql.server.iter().map(|server| server.host.as_str()).collect(),
+            Self::Model { upstreams, .. } => {
+                upstreams.iter().map(|upstream| upstream.host.as_str()).collect()
+            }
+            Self::None
+            | Self::File { .. }
+            | Self::Mcp { .. }
+            | Self::Command { .. }
+            | Self::Client { .. }
+            | Self::Recorded { .. } => BTreeSet::new(),
+        }
+    }
+
     /// The facts as the policy input and the effect digest see them.
     pub fn to_json(&self) -> Json {
         Json::of(self)
@@ -363,6 +381,57 @@ fn pairs<S: Serializer>(query: &[(String, String)], to: S) -> Result<S::Ok, S::E
 mod tests {
     use super::*;
     use crate::domain::json::json;
+
+    #[test]
+    fn each_host_of_an_effect_is_named_once() {
+        let grpc = Grpc {
+            scheme: "https".into(),
+            host: "g.test".into(),
+            port: 443,
+            service: "a.B".into(),
+            method: "C".into(),
+            request_bytes: 0,
+        };
+        let upstream = |host: &str| Upstream {
+            name: host.into(),
+            api: "openai".into(),
+            host: host.into(),
+            port: 443,
+            model: "m".into(),
+        };
+        let model = Effect::Model {
+            model: "m".into(),
+            upstreams: ["z.test", "a.test", "z.test"].map(upstream).into(),
+            messages: 1,
+            new_messages: 1,
+            messages_cut: 0,
+            images: 0,
+            output_tokens_max: 1,
+            functions: Vec::new(),
+            body_bytes: 1,
+            request: None,
+        };
+        let sql = |server| {
+            Effect::Sql(Box::new(Sql {
+                engine: "postgres".into(),
+                server,
+                database: "d".into(),
+                statement: "select".into(),
+                named_query: None,
+                relations: Vec::new(),
+                functions: Vec::new(),
+                params: 0,
+                sql_sha256: String::new(),
+            }))
+        };
+        let hosts = |effect: &Effect| effect.hosts().into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(hosts(&Effect::Grpc(grpc)), "g.test");
+        assert_eq!(hosts(&model), "a.test z.test");
+        let server = DatabaseServer { host: "db.test".into(), port: 5432 };
+        assert_eq!(hosts(&sql(Some(server))), "db.test");
+        assert_eq!(hosts(&sql(None)), "", "a file");
+        assert_eq!(hosts(&Effect::None), "");
+    }
 
     #[test]
     fn what_was_recorded_is_written_as_it_was_recorded() {

@@ -51,6 +51,8 @@ replies! {
         masked: u64,
         /// What the gate found in it: `credential`, `masked` or `unscanned`.
         findings: Vec<String>,
+        /// The hosts that it reaches, as the configuration of its tool names them.
+        hosts: Vec<String>,
         /// Number of approvals that counted.
         approvals: u64,
         /// Who approved or refused it.
@@ -332,6 +334,7 @@ impl From<CallRow> for CallLine {
             us: row.us,
             masked: row.masked,
             findings: row.findings,
+            hosts: row.hosts,
             approvals: row.approvals,
             decided_by: row.decided_by,
         }

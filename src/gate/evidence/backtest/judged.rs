@@ -278,6 +278,7 @@ mod tests {
             findings_more: None,
             firewall: None,
             gate_of: None,
+            hosts: None,
             justification: None,
             layers: List::default(),
             mark: None,

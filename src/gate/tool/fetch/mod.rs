@@ -24,7 +24,7 @@ use super::shape::lenient;
 use super::{ToolExecutor, content};
 use crate::catalog::binding::{self, Credential};
 use crate::catalog::fetch::{Denied, HostPattern};
-use crate::catalog::host::Origin;
+use crate::catalog::host::{Host, Origin};
 use crate::catalog::web_url::{self, WebUrl};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
@@ -280,6 +280,13 @@ impl ToolExecutor for Fetch {
             body_bytes: 0,
         };
         Ok((effect, Box::new(ready)))
+    }
+
+    fn hosts(&self, effect: &Effect) -> Vec<String> {
+        // WHY the pattern: the names below a domain are the agent's choice, and can carry anything.
+        let host = effect.hosts().into_iter().find_map(|host| Host::parse(host).ok());
+        let listed = host.and_then(|host| self.rule.pattern_of(&host));
+        listed.map(ToString::to_string).into_iter().collect()
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {

@@ -15,7 +15,7 @@ use super::result;
 use super::traffic::{McpRequest, TrafficError};
 use super::{Error, McpUpstream};
 use crate::catalog::drift::Drift;
-use crate::catalog::server::{Mcp, Target};
+use crate::catalog::server::{Mcp, Target, Transport};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::code::Code;
@@ -180,6 +180,13 @@ impl ToolExecutor for McpTool {
             name: ready.name.clone().unwrap_or_default(),
         };
         Ok((effect, Box::new(ready)))
+    }
+
+    fn hosts(&self, _: &Effect) -> Vec<String> {
+        match &self.mcp.server.transport {
+            Transport::Http(remote) => vec![remote.origin.host.to_string()],
+            Transport::Stdio(_) => Vec::new(),
+        }
     }
 
     async fn execute(&self, permit: &Permit) -> Unmasked {

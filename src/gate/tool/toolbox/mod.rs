@@ -390,12 +390,13 @@ fn opened(
                 Some(model) => model.findings.clone(),
                 None => findings(&call, screening, (&effect, &facts.kind)),
             };
+            let hosts = tool.executor.hosts(&effect);
             let mut effect = guard::shown_effect(screening, effect);
             if let Some(model) = model {
                 model.complete(&mut effect, false);
             }
             let findings = guard::shown_findings(screening, findings);
-            Prepared::ready(call, facts, effect, findings, hold).keeping(kept)
+            Prepared::ready(call, facts, effect, findings, hold).keeping(kept).reaching(hosts)
         }
         Err(reasons) => refused(call, Some(facts), reasons),
     }

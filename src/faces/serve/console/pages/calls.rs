@@ -154,6 +154,7 @@ pub(super) fn recorded(detail: &CallDetail, reads: bool) -> Markup {
             ("Policy", html! { (text(&detail.policy)) }),
             ("Trace", html! { (text(&detail.traceparent)) }),
             ("Findings", html! { (text(&Some(call.findings.join(", ")).filter(|all| !all.is_empty()))) }),
+            ("Hosts", html! { (text(&Some(call.hosts.join(", ")).filter(|all| !all.is_empty()))) }),
             ("Log", id(&detail.origin)),
         ]))
         @match (detail.checkpoint, &detail.unproven) {

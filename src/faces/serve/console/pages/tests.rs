@@ -96,6 +96,7 @@ fn call() -> Value {
     json!({"chain": "c", "seq": 1, "at": "t", "run": "r", "call": "c", "agent": "a",
         "version": "v", "tool": "t", "tier": "T1", "verdict": "v", "enforced": false, "state": "s",
         "code": "c", "detail": "d", "rule": "r", "outcome": "o", "us": 1, "masked": 0, "findings": ["f"],
+        "hosts": ["h"],
         "approvals": 1, "decided_by": ["p"]})
 }
 
