@@ -31,6 +31,7 @@ mod glass;
 mod glass_fleet;
 mod hub;
 mod learned;
+mod masked;
 mod names;
 mod night;
 mod passkeys;
