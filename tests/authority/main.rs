@@ -25,6 +25,8 @@ mod enrol;
 mod enrolled;
 mod example;
 mod exceptions;
+mod flow_cases;
+mod flow_player;
 mod flows;
 mod found;
 mod glass;
