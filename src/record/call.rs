@@ -1,5 +1,6 @@
 //! Entries about calls: the decision about a call, and its outcome.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
@@ -175,6 +176,34 @@ members! {
         pub mark: Option<Nonce>,
         /// JSON pointer of the text with it.
         pub path: Text,
+    }
+}
+
+members! {
+    /// The kinds of findings of which every one in the arguments is masked, sorted. No mask is in the
+    /// `obligations`: the policy is asked again about the masked call, where a rule about findings finds none.
+    #[cfg_attr(test, schemars(rename = "masked_kinds"))]
+    pub struct MaskedKinds {
+        /// Those that the configuration wants masked.
+        pub configuration: Option<List<Text, 256, 1>>,
+        /// Those that the policy wants masked.
+        pub policy: Option<List<Text, 256, 1>>,
+    }
+}
+
+impl MaskedKinds {
+    /// These kinds; `None` if there are none.
+    #[must_use]
+    pub fn some(configuration: &BTreeSet<&str>, policy: &BTreeSet<&str>) -> Option<Self> {
+        let list = |kinds: &BTreeSet<&str>| List::some(kinds.iter().map(|kind| Text::from(*kind)));
+        let all = Self { configuration: list(configuration), policy: list(policy) };
+        (all.configuration.is_some() || all.policy.is_some()).then_some(all)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let all = self.configuration.iter().chain(&self.policy);
+        all.flat_map(|list| list.iter()).map(Text::as_str)
     }
 }
 
@@ -394,6 +423,8 @@ pub struct Decided<S: Sort> {
     pub layers: List<Layer>,
     /// Keyed mark of a call in an incognito run.
     pub mark: Option<HexDigest>,
+    /// What is masked in the arguments.
+    pub masked: Option<MaskedKinds>,
     /// The nonce of the hold, which approvals sign.
     #[serde(default, skip_serializing_if = "Member::is_absent")]
     pub nonce: S::Nonce,
@@ -457,6 +488,8 @@ pub struct Decision<'a> {
     pub layers: &'a [Layer],
     /// As [`Decided::mark`].
     pub mark: Option<Digest>,
+    /// As [`Decided::masked`].
+    pub masked: Option<&'a MaskedKinds>,
     /// As [`Decided::obligations`].
     pub obligations: &'a [Obligation],
     /// As [`Decided::parent`].
@@ -498,6 +531,7 @@ impl<S: Sort> Decided<S> {
             justification: self.justification.as_ref().map(Text::as_str),
             layers: &self.layers,
             mark: self.mark.map(|digest| digest.0),
+            masked: self.masked.as_ref(),
             obligations: &self.obligations,
             parent: self.parent.as_ref(),
             proposed_by: self.proposed_by.as_deref(),

@@ -9,7 +9,12 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::post;
 use serde_json::{Value, json};
+use tonic::Request;
+use wicketgate::approval::sign::{Key, sign_bytes};
 use wicketgate::clock::{Clock as _, SystemClock};
+use wicketgate::crypto::openssh;
+use wicketgate::serve::pb;
+use wicketgate::serve::pb::firewall_client::FirewallClient;
 use wicketgate_support::private::private;
 use wicketgate_support::ran::Ran;
 
@@ -397,5 +402,79 @@ async fn a_call_of_which_one_value_passes_and_another_is_masked_is_the_same_when
             findings.as_array().unwrap().iter().map(|one| &one["action"]).collect();
         assert_eq!(actions, ["redact", "warn"], "{findings}");
     }
+    gate.stop().await;
+}
+
+/// One request of this person over gRPC.
+fn with<T>(world: &World, who: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let shown = format!("Bearer {}", world.people.token(who).trim()).parse().unwrap();
+    request.metadata_mut().insert("authorization", shown);
+    request
+}
+
+fn listed(answer: tonic::Response<pb::ListExceptionsResponse>) -> Vec<Value> {
+    let answer = answer.into_inner();
+    answer.exceptions.iter().map(|one| serde_json::from_slice(one).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_over_grpc_lets_a_value_pass_with_a_signature_only_and_lets_it_pass_no_more() {
+    let world = World::new().await;
+    let mut gate = world.estate.serve().await;
+    let agent = gate.open().await;
+    let same = put("text", &token());
+    let shown = way(&blocked(agent.call("note.put", "first", &same).await));
+    let mut firewall = FirewallClient::connect(gate.operator_url()).await.unwrap();
+
+    // The statement is the one of the command; who signs it with a key that is no operator's lets nothing pass.
+    let statement = || {
+        let end = SystemClock::new().now().plus(Duration::from_secs(300)).to_string();
+        let rest = ["--expires", end.as_str(), "--reason", "a fixture", "--statement"];
+        let all = [&["control", "finding", "allow"], &words(&shown)[..], &rest].concat();
+        let (exit, said) = world.people.types("otto", &gate.operator_url(), &all);
+        assert_eq!(exit, Some(0), "{said}");
+        said
+    };
+    let signed = |who: &str| {
+        let (key, statement) =
+            (openssh::load(&world.people.path(who), &|_| None).unwrap(), statement());
+        let signature =
+            sign_bytes(&Key::File(key), "wicketgate-order", statement.as_bytes()).unwrap();
+        pb::AllowFindingRequest { statement, signature }
+    };
+    let sent = firewall.allow(with(&world, "ada", signed("otto"))).await.unwrap_err();
+    assert_eq!(Refused::of(&sent).code, "operator.forbidden", "{sent:?}");
+    let answer = firewall.allow(with(&world, "otto", signed("ada"))).await.unwrap().into_inner();
+    assert!(!answer.complete, "{answer:?}");
+    blocked(agent.call("note.put", "ada", &same).await);
+    let allowed = firewall.allow(with(&world, "otto", signed("otto"))).await.unwrap().into_inner();
+    assert!(allowed.complete, "{allowed:?}");
+    passes(&agent, "note.put", "second", &same).await;
+
+    let found = firewall.list(with(&world, "ada", pb::ListExceptionsRequest {})).await.unwrap();
+    let found = listed(found);
+    let one = &found[0];
+    assert_eq!((&one["seq"], &one["state"]), (&json!(allowed.seq), &json!("in force")), "{one}");
+    assert_eq!((&one["subject"], &one["path"]), (&json!("otto"), &json!("/text")), "{one}");
+    assert!(one["expires"].as_str().unwrap() > one["at"].as_str().unwrap(), "{one}");
+    assert_eq!(found[1]["state"], "refused", "{found:?}");
+
+    let end = |seq, reason: &str| pb::RevokeExceptionRequest { seq, reason: reason.to_owned() };
+    for (who, message, code) in [
+        ("ada", end(allowed.seq, "why"), "operator.forbidden"),
+        ("otto", end(0, "why"), "request.malformed"),
+        ("otto", end(allowed.seq, " "), "request.malformed"),
+        ("otto", end(allowed.seq + 9, "why"), "call.not_found"),
+    ] {
+        let refused = firewall.revoke(with(&world, who, message)).await.unwrap_err();
+        assert_eq!(Refused::of(&refused).code, code, "{refused:?}");
+    }
+    let over =
+        firewall.revoke(with(&world, "otto", end(allowed.seq, "it was real"))).await.unwrap();
+    assert!(over.into_inner().complete);
+    blocked(agent.call("note.put", "revoked", &same).await);
+    let found = firewall.list(with(&world, "otto", pb::ListExceptionsRequest {})).await.unwrap();
+    assert_eq!(listed(found)[0]["state"], "revoked");
     gate.stop().await;
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use wicketgate::clock::{Clock as _, SystemClock};
 use wicketgate::control::{Action, Order, OrderOrigin, Target};
 
-use crate::api::{ApiServer, run_id};
+use crate::api::{ApiServer, GATE, run_id};
 use crate::browser::Browser;
 
 #[tokio::test]
@@ -105,4 +105,59 @@ async fn the_api_lists_what_the_pages_show() {
     let (status, said) =
         api.post("aude", "/v1/audit/verify", &json!({"run": run_id(1).to_string()})).await;
     assert_eq!((status, said["cause"].as_str()), (400, Some("evidence.none")), "{said}");
+}
+
+/// A statement that lets a value pass at this place until this year, as an operator signs it.
+fn allowance(head: &serde_json::Value, path: &str, days: u64) -> serde_json::Value {
+    let now = SystemClock::new().now();
+    let end = now.plus(std::time::Duration::from_secs(days * 86_400));
+    let finding =
+        json!({"direction": "arguments", "kind": "github", "mark": "5f".repeat(16), "path": path});
+    let statement = json!({"at": now.to_string(), "expires": end.to_string(), "finding": finding,
+        "name": "note.put", "order": "allow", "previous": head["digest"], "previous_seq": head["seq"],
+        "reason": "a fixture of the tests", "target": "tool", "tenant": head["tenant"],
+        "v": "wicketgate/order/1"});
+    json!({"statement": statement.to_string(), "signature": "-"})
+}
+
+#[tokio::test]
+async fn exceptions_of_the_firewall_are_shown_with_place_person_and_end_and_revoked_without_a_signature()
+ {
+    let api = ApiServer::open().await;
+    let _gate = api.gate(GATE, r#"{"known":true}"#).await;
+    let (otto, vera) = (Browser::of(&api, "otto").await, Browser::of(&api, "vera").await);
+    let empty = vera.get("/console/exceptions").await;
+    assert!(empty.body.contains("No value passes the firewall"), "{}", empty.body);
+    for path in ["/text", "/<b>"] {
+        let (_, head) = api.get("otto", "/v1/control/head").await;
+        let sent = allowance(&head, path, 30);
+        let (status, answer) = api.post("otto", "/v1/firewall/exceptions", &sent).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    // Who may look sees where, what, who, until when and why; and only an operator has a form.
+    let hers = vera.get("/console/exceptions").await;
+    for shown in
+        ["in force at 1 gate", "note.put", "/text", "github", "otto", "a fixture", "ends in"]
+    {
+        assert!(hers.body.contains(shown), "{shown}: {}", hers.body);
+    }
+    assert!(!hers.body.contains("<b>") && !hers.body.contains("<form"), "{}", hers.body);
+    let his = otto.get("/console/exceptions").await;
+    let command = "wicketgate control finding allow TOOL --kind KIND --path=PLACE --mark MARK";
+    assert!(his.body.contains(command), "{}", his.body);
+    assert_eq!(his.attributes("value").iter().filter(|value| *value == "1").count(), 1);
+    let form = his.token("/console/exceptions");
+    for (order, reason, status) in [("", "why", 400), ("1", " ", 400), ("7", "why", 404)] {
+        let fields = [("form", &*form), ("order", order), ("reason", reason)];
+        let seen = otto.send("/console/exceptions", &fields).await;
+        assert_eq!(seen.status, status, "{order}, {reason}: {}", seen.body);
+    }
+    let fields = [("form", &*form), ("order", "1"), ("reason", "the key was real")];
+    assert_eq!(vera.send("/console/exceptions", &fields).await.status, 403);
+    assert_eq!(api.orders.since(0, 10).await.unwrap().len(), 2, "nothing was ordered so far");
+    let seen = otto.send("/console/exceptions", &fields).await;
+    assert_eq!((seen.status, seen.header("location")), (303, Some("/console/orders/3")));
+    let after = otto.get("/console/exceptions").await;
+    assert!(after.body.contains("revoked"), "{}", after.body);
+    assert!(!after.attributes("value").contains(&"1".to_owned()), "{}", after.body);
 }

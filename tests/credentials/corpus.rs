@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// Numbers by a seed (SplitMix64).
-struct Seeded(u64);
+pub struct Seeded(pub u64);
 
 const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const HEX: &str = "0123456789abcdef";
@@ -50,7 +50,7 @@ impl Seeded {
     }
 
     /// A key of each of these vendors.
-    fn keys(&mut self) -> Vec<(&'static str, String)> {
+    pub fn keys(&mut self) -> Vec<(&'static str, String)> {
         let mut key =
             |prefix: &str, letters: &str, length| prefix.to_owned() + &self.text(letters, length);
         let mut all = vec![

@@ -1,7 +1,10 @@
 //! What a policy wants masked in arguments: the tool gets the call without it, or the call does not run.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
+use crate::corpus::Seeded;
 use crate::kinds::{holds, question, whole};
 use crate::world::World;
 
@@ -99,4 +102,42 @@ async fn a_rule_about_findings_sees_what_is_masked_as_gone_and_the_mask_stays() 
     let plain = world.call("http", &json!({"text": "to the office"})).await.unwrap();
     assert!(plain.contains("to the office"), "{plain}");
     world.agent.seal().await.unwrap();
+    let World { estate, gate, .. } = world;
+    gate.finish();
+    // The policy's last answer is about the masked call and demands nothing: the entry says what it did demand.
+    let [masked, plain] = <[Value; 2]>::try_from(estate.entries("call.authorized")).unwrap();
+    assert_eq!(masked["obligations"], json!([]), "{masked}");
+    assert_eq!(masked["masked"], json!({"policy": ["email"]}), "{masked}");
+    assert_eq!(plain["masked"], Value::Null, "{plain}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_with_more_masked_kinds_than_findings_in_its_entry_is_the_same_when_it_is_repeated()
+{
+    // WHY not those with a part that decodes to no text: what is not searched cannot be masked.
+    let opaque = ["anthropic", "azure_connection", "jwt", "private_key"];
+    let mut keys = Seeded(20).keys();
+    keys.retain(|(kind, _)| !opaque.contains(kind));
+    for (kind, value) in
+        [("email", ADDRESS), ("card", "4111 1111 1111 1111"), ("us_ssn", "536-90-4399")]
+    {
+        keys.push((kind, value.to_owned()));
+    }
+    let kinds: BTreeSet<&str> = keys.iter().map(|(kind, _)| *kind).collect();
+    assert!(kinds.len() > 16, "{kinds:?}");
+    let rule = json!({"type": "redact", "kinds": kinds, "where": "arguments"});
+    let world = world(&format!("obligations contains {rule}\n")).await;
+    let text: Vec<String> = keys.iter().map(|(_, key)| format!("it is {key}")).collect();
+    let args = json!({"text": text.join("\n\n")}).to_string();
+    let answer = world.agent.call("http", "same", &args).await.unwrap();
+    for kind in &kinds {
+        assert!(answer.contains(&format!("[REDACTED:{kind}]")), "{kind}: {answer}");
+    }
+    assert_eq!(world.agent.call("http", "same", &args).await.unwrap(), answer);
+    world.agent.seal().await.unwrap();
+    let World { estate, gate, .. } = world;
+    gate.finish();
+    let authorized = &estate.entries("call.authorized")[0];
+    assert_eq!(authorized["findings"].as_array().unwrap().len(), 16, "{authorized}");
+    assert_eq!(authorized["masked"], json!({"policy": kinds}), "{authorized}");
 }

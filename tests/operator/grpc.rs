@@ -73,7 +73,7 @@ fn decoded(value: &Value) -> Vec<u8> {
 
 #[test]
 fn every_route_but_those_of_http_alone_has_a_method() {
-    // Amendments, policies and backtests, break-glass, evidence and audits, exceptions of the firewall, what is erased, runs and receipts one by
+    // Amendments, policies and backtests, break-glass, evidence and audits, what is erased, runs and receipts one by
     // one, counts, health and limits are asked for over HTTP alone.
     let http = [
         "amendments",
@@ -83,7 +83,6 @@ fn every_route_but_those_of_http_alone_has_a_method() {
         "day",
         "erasures",
         "exports",
-        "firewall/",
         "health",
         "holds",
         "limits",
@@ -238,7 +237,13 @@ async fn health_and_reflection_list_the_operator_services_and_not_the_agent_serv
     let api = ApiServer::open().await;
     let channel = channel(&api).await;
     let mut health = HealthClient::new(channel.clone());
-    for service in ["", "wicketgate.v1.Approvals", "wicketgate.v1.Control", "wicketgate.v1.Live"] {
+    for service in [
+        "",
+        "wicketgate.v1.Approvals",
+        "wicketgate.v1.Control",
+        "wicketgate.v1.Firewall",
+        "wicketgate.v1.Live",
+    ] {
         let asked = HealthCheckRequest { service: service.into() };
         let told = health.check(asked).await.unwrap().into_inner();
         assert_eq!(
@@ -264,6 +269,7 @@ async fn health_and_reflection_list_the_operator_services_and_not_the_agent_serv
         "wicketgate.v1.Approvals",
         "wicketgate.v1.Calls",
         "wicketgate.v1.Control",
+        "wicketgate.v1.Firewall",
         "wicketgate.v1.Live",
     ];
     assert_eq!(names, expected.map(str::to_owned).into());

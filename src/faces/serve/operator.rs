@@ -325,10 +325,11 @@ async fn connection(
 }
 
 /// What operators are answered over gRPC.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "",
     pb::approvals_server::SERVICE_NAME,
     pb::control_server::SERVICE_NAME,
+    pb::firewall_server::SERVICE_NAME,
     pb::calls_server::SERVICE_NAME,
     pb::live_server::SERVICE_NAME,
 ];

@@ -260,7 +260,7 @@ impl Road {
         }
         let fingerprint = self.runs.fingerprint(&call);
         let New { sender, facts, cancel, turn, slot, .. } =
-            run.take_up(&call, (fingerprint, slot), &self.settings.attested)?;
+            run.take_up(&call, ((fingerprint, hold.masked), slot), &self.settings.attested)?;
         if let Some(client) = &client {
             client.place.keep(run.listen(call.id()));
         }

@@ -78,6 +78,7 @@ impl CallStage {
         Self::OnRoad(Box::new(CallOnRoad {
             fingerprint,
             pattern,
+            masked: Vec::new(),
             tool,
             answer,
             listeners: Arc::default(),
@@ -85,6 +86,14 @@ impl CallStage {
             permitted: false,
             progress: None,
         }))
+    }
+
+    /// The same, with these kinds masked in its arguments before it came on the road.
+    pub fn after_masking(mut self, masked: Vec<String>) -> Self {
+        if let Self::OnRoad(at) = &mut self {
+            at.masked = masked;
+        }
+        self
     }
 }
 

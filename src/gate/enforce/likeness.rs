@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use super::Road;
-use super::run::{CallStage, Run};
+use super::answer::Fault;
+use super::run::{self, CallOnRoad, Run};
 use super::runs::Runs;
+use super::{Entered, Entry, Road};
 use crate::domain::call::ToolCall;
 use crate::domain::canonical;
 use crate::domain::decision::LayerReason;
 use crate::domain::digest::Digest;
 use crate::domain::json::{Json, Limits};
 use crate::identity::manifest::RunLimits;
+use crate::ledger::recall::Likeness;
 use crate::limits::Usage;
 use crate::record::conversation::list_member;
 use crate::tool::guard::as_judged;
@@ -71,27 +73,38 @@ impl Runs {
 }
 
 impl Road {
-    /// What a call of this run is compared by. WHY not always by its own arguments: a call that was held
-    /// goes on with those that the gate masked, and a repeated request for it has the others.
-    pub(super) fn likeness_in(
+    /// Whether a request asks for a call that the gate knows: as the agent wrote it, or as the gate would judge that.
+    /// `masked`: the kinds that were masked in the known call. `compare` compares canonical arguments of the request's
+    /// tool with those of the known call.
+    pub(super) fn is_again(
         &self,
-        run: &Run,
         call: &ToolCall,
-        window: Option<Duration>,
-    ) -> CallLikeness {
-        let like = self.runs.likeness(call, window);
-        let known = match run.state.lock().calls.get(call.id()) {
-            Some(CallStage::OnRoad(at)) => at.fingerprint,
-            Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) | None => return like,
-        };
-        if known == like.fingerprint {
+        masked: &[String],
+        compare: impl Fn(&[u8]) -> Likeness,
+    ) -> Likeness {
+        let like = compare(call.canonical());
+        // WHY only then: the known call may be older than the rules that mask it now.
+        if like == Likeness::Same {
             return like;
         }
-        let masked =
-            as_judged(&self.in_force.toolbox(), call, (&self.exceptions(call.tool()), &[]));
-        let masked = masked.map(|args| self.runs.fingerprint_of(call.tool(), &args));
-        let fingerprint = masked.filter(|masked| *masked == known).unwrap_or(like.fingerprint);
-        CallLikeness { fingerprint, ..like }
+        let exceptions = self.exceptions(call.tool());
+        let judged = as_judged(&self.in_force.toolbox(), call, (&exceptions, masked));
+        judged.map_or(like, |args| compare(&args))
+    }
+
+    /// Waits for the answer of the call that is on the road under the same id, if the request asks for that one. WHY not
+    /// always by its own arguments: a call that was held goes on with those that the gate masked.
+    pub(super) fn join(&self, call: &ToolCall, at: &CallOnRoad) -> Result<Entered, Fault> {
+        let like = self.is_again(call, &at.masked, |args| {
+            match self.runs.fingerprint_of(call.tool(), args) == at.fingerprint {
+                true => Likeness::Same,
+                false => Likeness::Other,
+            }
+        });
+        match like {
+            Likeness::Same => Ok(Entered::Known(Entry::Wait(at.listen()))),
+            Likeness::Other | Likeness::Unknown => Err(run::conflict(call.id())),
+        }
     }
 }
 

@@ -247,7 +247,7 @@ impl Road {
         (slot, window): (Option<shares::ShareSlot>, Option<Duration>),
         extras: CallExtras,
     ) -> Result<Entered, Fault> {
-        let like = self.likeness_in(run, &call, window);
+        let like = self.runs.likeness(&call, window);
         if extras.spends {
             run.models.governed.lock().come(like.fingerprint);
         }
@@ -267,6 +267,7 @@ impl Road {
         let admitted = run.admit(&call, entering, &*self.clock, &self.settings.attested)?;
         let New { sender, mut refusals, facts, cancel, turn, slot } = match admitted {
             Admitted::Join(listening) => return Ok(Entered::Known(Entry::Wait(listening))),
+            Admitted::Other(at) => return self.join(&call, &at),
             Admitted::Recall(id) => return Ok(Entered::Known(Entry::Recall(call.under(id)))),
             Admitted::New(new) => new,
         };

@@ -10,7 +10,6 @@ use crate::ledger::permit::{Recalled, RecalledState};
 use crate::ledger::recall::{Likeness, Remembered};
 use crate::record::call::AskedIn;
 use crate::tool::client;
-use crate::tool::guard::as_judged;
 
 impl Run {
     /// Whether the run has a call of this id.
@@ -73,16 +72,9 @@ impl Road {
     /// The recorded answer, if the ledger has the same bytes under this id.
     pub(super) async fn recall(&self, run: &Run, call: &ToolCall) -> Answer {
         let remembered = self.remembered(run, call.id()).await?;
-        let likeness = |args: &[u8]| {
+        let like = self.is_again(call, &remembered.masked, |args| {
             self.ledger.likeness(&remembered, (run.id(), call.id()), (call.tool(), args))
-        };
-        let mut like = likeness(call.canonical());
-        // WHY only then: the call may be older than the rules that mask it now.
-        if like != Likeness::Same
-            && let Some(masked) = self.as_recorded(call, &remembered)
-        {
-            like = likeness(&masked);
-        }
+        });
         match like {
             Likeness::Same => run.give(self.recalled(run, &remembered.recalled)),
             Likeness::Other => Err(run::conflict(call.id())),
@@ -92,12 +84,6 @@ impl Road {
                     .about(&remembered.recalled.call().clone()))
             }
         }
-    }
-
-    /// The arguments with which the gate would judge such a call, with masks as when the recorded one was judged.
-    fn as_recorded(&self, call: &ToolCall, remembered: &Remembered) -> Option<Vec<u8>> {
-        let exceptions = self.exceptions(call.tool());
-        as_judged(&self.in_force.toolbox(), call, (&exceptions, &remembered.masked))
     }
 
     /// The ledger's answer. A decision that was recorded too late was not run and never will be,
@@ -154,12 +140,16 @@ impl Road {
         let asked = is_maskable.then(|| Self::maskable(run, tool, args)).flatten();
         for call in held {
             let remembered = self.remembered(run, &call).await?;
-            let masked = asked.as_ref().and_then(|asked| self.as_recorded(asked, &remembered));
-            let args = masked.as_deref().unwrap_or(args);
-            let id = (run.id(), &call);
-            let same = remembered.asked_in.as_ref() == form
-                && self.ledger.likeness(&remembered, id, (tool, args)) == Likeness::Same;
-            if same {
+            if remembered.asked_in.as_ref() != form {
+                continue;
+            }
+            let compare =
+                |args: &[u8]| self.ledger.likeness(&remembered, (run.id(), &call), (tool, args));
+            let like = match &asked {
+                Some(asked) => self.is_again(asked, &remembered.masked, compare),
+                None => compare(args),
+            };
+            if like == Likeness::Same {
                 run.state.lock().taken_up.remove(&call);
                 return Ok(Some(call));
             }

@@ -140,6 +140,9 @@ pub(super) struct CallOnRoad {
     pub fingerprint: Digest,
     /// As [`CallLikeness::pattern`].
     pub pattern: Digest,
+    /// The kinds of which every finding in its arguments is masked, where they were masked before it came on the road:
+    /// its requests name others.
+    pub masked: Vec<String>,
     pub tool: ToolName,
     pub answer: PendingAnswer,
     /// How many requests wait for that.
@@ -166,6 +169,8 @@ pub(super) enum Admitted {
     New(New),
     /// The same call is on the road: wait for its answer.
     Join(Listening),
+    /// A call with other arguments is on the road under this id. It is the same one if these are masked.
+    Other(Box<CallOnRoad>),
     /// The ledger has the call under this id.
     Recall(CallId),
 }
@@ -234,7 +239,7 @@ impl Run {
             Some(CallStage::OnRoad(same)) if same.fingerprint == fingerprint => {
                 return Ok(Admitted::Join(same.listen()));
             }
-            Some(CallStage::OnRoad(_other)) => return Err(conflict(call)),
+            Some(CallStage::OnRoad(other)) => return Ok(Admitted::Other(other.clone())),
             Some(CallStage::Held | CallStage::Booked | CallStage::Doubted) => {
                 return Ok(Admitted::Recall(known));
             }
@@ -291,7 +296,7 @@ impl Run {
     pub(super) fn take_up(
         &self,
         asked: &ToolCall,
-        (fingerprint, slot): (Digest, shares::ShareSlot),
+        ((fingerprint, masked), slot): ((Digest, Vec<String>), shares::ShareSlot),
         attested: &BTreeMap<String, String>,
     ) -> Option<New> {
         let call = asked.id();
@@ -302,7 +307,7 @@ impl Run {
         let (sender, answer) = watch::channel(None);
         let (tool, cancel) = (asked.tool().clone(), Cancel::default());
         let place = CallStage::on_road((fingerprint, fingerprint), tool, answer, &cancel);
-        state.calls.insert(call.clone(), place);
+        state.calls.insert(call.clone(), place.after_masking(masked));
         state.held = state.held.saturating_sub(1);
         state.in_flight = state.in_flight.saturating_add(1);
         state.usage.take_up();

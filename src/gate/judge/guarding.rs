@@ -13,6 +13,7 @@ use crate::domain::guarded::{GuardAction, GuardFinding, SignedException, Withhel
 use crate::domain::json::Json;
 use crate::firewall::{self, Class, Confidence, Hit};
 use crate::judge::exceptions::{CallExceptions, FindingException};
+use crate::record::call::MaskedKinds;
 use crate::record::debug_by;
 
 /// Bytes of a result that are searched, unless the configuration says otherwise.
@@ -223,6 +224,8 @@ pub struct Screening {
     pub views: Option<MaskedViews>,
     /// Whether the arguments of the call are masked.
     pub masked: bool,
+    /// The kinds of which every finding is masked.
+    pub masks: Option<MaskedKinds>,
     /// The kinds that the policy wants masked in the arguments.
     pub demanded: Vec<String>,
     /// The call as the agent made it, if it is masked.

@@ -284,6 +284,7 @@ impl DecisionFacts<'_> {
             justification: call.justification().map(|text| Text::clip(text, 512 * 4)),
             layers: layers(&decision.layers),
             mark: self.mark.map(HexDigest),
+            masked: prepared.screening().masks.clone(),
             nonce,
             obligations: obligations(&decision.obligations),
             parent: call.step().map(|step| step.parent.clone()),

@@ -2,6 +2,7 @@
 //!
 //! The gate always reads it from the ledger and never caches it, so a restart changes nothing.
 
+use super::recall::masked_kinds;
 use super::{Error, Ledger};
 use crate::approval::Approval;
 use crate::approval::proposal::Proposer;
@@ -66,6 +67,8 @@ pub struct HeldCall {
     pub gate_of: Option<CallId>,
     /// The form of a request to a model in a dialect.
     pub asked_in: Option<AskedIn>,
+    /// The kinds of which every finding in the arguments is masked.
+    pub masked: Vec<String>,
 }
 
 impl HeldCall {
@@ -104,6 +107,7 @@ impl HeldCall {
             }),
             gate_of: held.gate_of.clone(),
             asked_in: held.asked_in.clone(),
+            masked: masked_kinds(&held.common()),
         })
     }
 }

@@ -68,9 +68,12 @@ pub enum Likeness {
     Unknown,
 }
 
-/// The kinds of which every finding in the arguments is masked. WHY not those of which one passed, by an order or
-/// because it may well be none: no policy wanted these masked.
-fn masked_kinds(decision: &Decision<'_>) -> Vec<String> {
+/// The kinds of which every finding in the arguments is masked.
+pub(super) fn masked_kinds(decision: &Decision<'_>) -> Vec<String> {
+    if let Some(masked) = decision.masked {
+        return masked.iter().map(str::to_owned).collect();
+    }
+    // Earlier gates recorded them among the findings only.
     let (masked, others): (Vec<_>, Vec<_>) =
         decision.findings.iter().partition(|one| one.action == GuardAction::Redact);
     let passed: BTreeSet<&str> = others.into_iter().map(|one| one.kind.as_str()).collect();

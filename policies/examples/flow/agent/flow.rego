@@ -37,6 +37,12 @@ deny contains {
 	input.history.denied >= 10
 }
 
+# What cannot be taken back has a budget: for one run and tool, in a day, over restarts too.
+obligations contains {"type": "rate_limit", "calls": 20, "seconds": 86400} if {
+	input.effect.kind == "file"
+	input.effect.operation == "delete"
+}
+
 # No labels means that it is not known what the run has read.
 deny contains {
 	"code": "flow.unknown",

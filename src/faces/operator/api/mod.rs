@@ -316,13 +316,13 @@ routes! {
     Export: POST "/v1/exports" (()), Export, requests::Export => super::exports::ExportedFile, [], OperatorApi::export;
     /// Lists the values that pass the firewall by a signed order, newest first.
     FindingAllowances: GET "/v1/firewall/exceptions" (()), Look, () => replies::FindingExceptions,
-        [], OperatorApi::exceptions;
+        ["Firewall/List"], OperatorApi::exceptions;
     /// Lets one value pass the firewall, in one place of the calls of one tool, by a signed order.
     FindingAllowance: POST "/v1/firewall/exceptions" (()), Switch, requests::SignedStatement => replies::OrderReply,
-        [], OperatorApi::allow_finding;
+        ["Firewall/Allow"], OperatorApi::allow_finding;
     /// Ends an exception of the firewall early.
     FindingExceptionEnd: POST "/v1/firewall/exceptions/{seq}/revoke" (OrderPath), Switch, requests::ExceptionEnd => replies::OrderReply,
-        [], OperatorApi::end_exception;
+        ["Firewall/Revoke"], OperatorApi::end_exception;
     /// Lists the gates: version, bundle in force, newest order applied.
     Fleet: GET "/v1/fleet" (()), Look, () => replies::Fleet, ["Control/Fleet"], OperatorApi::fleet;
     /// Shows whether calls can be governed, every gate, and the changes of health that are known.

@@ -148,6 +148,8 @@ pages! {
     GET "/console/orders/new", Stop, pages::orders::new;
     POST "/console/orders", Stop, pages::orders::give;
     GET "/console/orders/{seq}", OrderDetail, pages::orders::one;
+    GET "/console/exceptions", FindingAllowances, pages::exceptions::list;
+    POST "/console/exceptions", FindingExceptionEnd, pages::exceptions::revoke;
     GET "/console/policy", PolicyInForce, pages::policy::list;
     GET "/console/policy/observed", ObservedDenials, pages::policy::observed;
     GET "/console/policy/{bundle}", BundleDetail, pages::bundle::one;

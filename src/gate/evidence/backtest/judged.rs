@@ -282,6 +282,7 @@ mod tests {
             justification: None,
             layers: List::default(),
             mark: None,
+            masked: None,
             nonce: Absent,
             obligations: List::default(),
             parent: None,

@@ -22,7 +22,7 @@ pub(super) use screen::{of_effect, of_pre_image, without_secrets_in};
 
 pub(super) use shown::{shown_effect, shown_findings};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::facts::{Finding, FindingAge, FindingMark};
@@ -32,6 +32,7 @@ use crate::domain::pointer;
 use crate::firewall::{self, Class, Hit, How};
 use crate::judge::exceptions::FindingException;
 use crate::judge::guarding::{Direction, FindingMarks, ToolGuard, without_secrets};
+use crate::record::call::MaskedKinds;
 
 /// What the configuration says about findings, for all tools and for single ones.
 #[derive(Clone, Debug, Default)]
@@ -139,6 +140,19 @@ fn place(path: &str) -> String {
     let names = pointer::steps(path).map(|name| pointer::step(&without_secrets(&name)));
     let shown: String = names.flat_map(|name| ["/".to_owned(), name]).collect();
     without_secrets(&shown)
+}
+
+/// The kinds of which every finding is masked, and on whose demand. WHY not those of which one passes, by an order or
+/// because it may well be none: no policy wanted these masked.
+fn masked_kinds(all: &[HitAction<'_>]) -> Option<MaskedKinds> {
+    let (masked, passed): (Vec<_>, Vec<_>) =
+        all.iter().partition(|one| one.action == GuardAction::Redact);
+    let passed: BTreeSet<&str> = passed.into_iter().map(|one| one.hit.kind).collect();
+    let of = |demanded: bool| {
+        let kinds = masked.iter().filter(|one| one.demanded == demanded).map(|one| one.hit.kind);
+        kinds.filter(|kind| !passed.contains(kind)).collect()
+    };
+    MaskedKinds::some(&of(false), &of(true))
 }
 
 /// The kinds that are masked.

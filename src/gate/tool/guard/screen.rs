@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::demand::{demand, unknown_kind};
 use super::excuse::{self, Excuses};
-use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masks};
+use super::{HitAction, UNAVAILABLE, detail, finding, in_words, judged, masked_kinds, masks};
 use crate::domain::call::{CallSource, ToolCall};
 use crate::domain::canonical;
 use crate::domain::decision::{Alarm, LayerReason};
@@ -256,6 +256,7 @@ fn screening(
         findings: all.iter().map(|one| finding(one, (excuses.marks, call.args()))).collect(),
         withheld,
         masked: all.iter().any(|one| one.action == GuardAction::Redact) && refusal.is_none(),
+        masks: if refusal.is_none() { masked_kinds(all) } else { None },
         refusal,
         ..nothing(guard, excuses)
     };

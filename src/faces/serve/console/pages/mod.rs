@@ -11,6 +11,7 @@ pub(super) mod calls;
 pub(super) mod custody;
 pub(super) mod decisions;
 pub(super) mod evidence;
+pub(super) mod exceptions;
 pub(super) mod health;
 pub(super) mod home;
 pub(super) mod limits;
@@ -51,6 +52,7 @@ const NAVIGATION: &[(&str, &str, &str)] = &[
     ("/console/limits", "Limits", "m"),
     ("/console/trust", "Trust", "t"),
     ("/console/orders", "Orders", "o"),
+    ("/console/exceptions", "Exceptions", "x"),
     ("/console/policy", "Policy", "p"),
     ("/console/evidence", "Evidence", "v"),
     ("/console/custody", "Custody", "u"),

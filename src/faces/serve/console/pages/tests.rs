@@ -15,8 +15,8 @@ use crate::operator::api::policies::{
     BacktestJob, BacktestJobs, BundleDetail, ObservedDenials, PolicyInForce,
 };
 use crate::operator::api::replies::{
-    Amendments, ErasureDetail, ErasureReply, Erasures, Fleet, HeldCallDetail, LegalHolds,
-    OrderDetail, OrderRow, Orders,
+    Amendments, ErasureDetail, ErasureReply, Erasures, FindingExceptions, Fleet, HeldCallDetail,
+    LegalHolds, OrderDetail, OrderRow, Orders,
 };
 use crate::operator::api::requests::HeldCallPath;
 use crate::operator::api::standing::{Patterns, TrustScores};
@@ -75,6 +75,14 @@ fn lists_show_texts_as_texts() {
         "agent": "a", "run": "r", "call": "c", "tool": "t", "count": 1, "since": "t", "first": 1,
         "last": 2, "mark": null,
     }]}))));
+    let passes = json!({"more": true, "exceptions": [{
+        "seq": 1, "at": "t", "subject": "s", "tool": "t", "direction": "d", "kind": "k", "path": "p",
+        "mark": "m", "reason": "r", "expires": "e", "state": "s", "gates": 1,
+    }]});
+    assert_harmless(exceptions::table(
+        &read::<FindingExceptions>(passes),
+        Timestamp::from_millis(1),
+    ));
     assert_harmless(health::gates(&read::<Fleet>(json!({"never_seen": ["o"], "gates": [{
         "origin": "o", "writer": "w", "standing": "s", "last_seen": "t", "age_ms": 1, "obeyed": 1,
         "runs": null, "held": 1, "in_flight": 1, "state": {"a": "b"},

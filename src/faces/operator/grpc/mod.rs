@@ -1,6 +1,8 @@
-//! The operator API over gRPC: `wicketgate.v1.Approvals`, `Control`, `Calls` and `Live`.
+//! The operator API over gRPC: `wicketgate.v1.Approvals`, `Control`, `Firewall`, `Calls` and `Live`.
 //!
 //! Every method is the twin of a route of the table: it has the right, the types and the handler of that route.
+
+mod firewall;
 
 use std::num::NonZeroU64;
 use std::pin::Pin;
@@ -35,6 +37,7 @@ use crate::serve::pb;
 use crate::serve::pb::approvals_server::{Approvals, ApprovalsServer};
 use crate::serve::pb::calls_server::{Calls, CallsServer};
 use crate::serve::pb::control_server::{Control, ControlServer};
+use crate::serve::pb::firewall_server::FirewallServer;
 use crate::serve::pb::live_server::{Live, LiveServer};
 use crate::serve::problem::Problem;
 
@@ -50,10 +53,13 @@ pub(crate) fn router(api: &Arc<OperatorApi>) -> Router {
         ApprovalsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let control = ControlServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let calls = CallsServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let firewall =
+        FirewallServer::new(services.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let live = LiveServer::new(services).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Router::new()
         .route_service("/wicketgate.v1.Approvals/{method}", approvals)
         .route_service("/wicketgate.v1.Control/{method}", control)
+        .route_service("/wicketgate.v1.Firewall/{method}", firewall)
         .route_service("/wicketgate.v1.Calls/{method}", calls)
         .route_service("/wicketgate.v1.Live/{method}", live)
         .layer(middleware::from_fn_with_state(Arc::clone(api), bounded))
@@ -122,6 +128,12 @@ impl Services {
 
 fn text(api: &OperatorApi, name: &str, bytes: Vec<u8>) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| malformed(api, &format!("`{name}` is not UTF-8")))
+}
+
+/// The number of an order.
+fn number(api: &OperatorApi, seq: u64) -> Result<NonZeroU64, Problem> {
+    let wrong = || malformed(api, "the number of an order must be 1 or more");
+    NonZeroU64::new(seq).ok_or_else(wrong)
 }
 
 /// Zero is absent.
@@ -307,10 +319,7 @@ impl Control for Services {
         request: Request<pb::GetOrderRequest>,
     ) -> Result<Response<pb::OrderResponse>, Status> {
         let shown = self.answer::<route::OrderDetail, _>(request, |api, message| {
-            let seq = NonZeroU64::new(message.seq);
-            let seq =
-                seq.ok_or_else(|| malformed(api, "the number of an order must be 1 or more"))?;
-            Ok((OrderPath { seq }, ()))
+            Ok((OrderPath { seq: number(api, message.seq)? }, ()))
         });
         let shown = shown.await?;
         Ok(Response::new(report(&shown.outcome, bytes(&shown))))
