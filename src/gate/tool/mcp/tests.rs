@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::catalog::host::{Host, Origin};
-use crate::catalog::server::{Isolation, Mcp, Remote, Stdio, Target, Transport};
+use crate::catalog::server::{Isolation, Mcp, Stdio, Target, Transport};
 use crate::domain::call::{CallOrigin, CallerAuth, ToolCall};
 use crate::domain::digest::Digest;
 use crate::domain::id::{CallId, RunId};
@@ -28,14 +27,9 @@ fn echo() -> Arc<Server> {
         isolation: Isolation::None { stated: true },
         path: None,
     };
-    reached(Transport::Stdio(stdio))
-}
-
-/// The server that is reached so.
-fn reached(transport: Transport) -> Arc<Server> {
     Arc::new(Server {
         name: "echo".into(),
-        transport,
+        transport: Transport::Stdio(stdio),
         tier: None,
         timeout: Duration::from_secs(60),
         result_bytes_max: 1 << 20,
@@ -57,44 +51,18 @@ fn call(text: &str) -> ToolCall {
     ToolCall::parse(asking, "echo.act", format!(r#"{{"text":"{text}"}}"#).as_bytes()).unwrap()
 }
 
-/// Its tool.
-fn act(server: Arc<Server>) -> Mcp {
-    Mcp {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer() {
+    let server = echo();
+    let upstreams = Upstreams::new(&[Arc::clone(&server)]);
+    let mcp = Mcp {
         server,
         target: Target::Tool("act".into()),
         mirrored: Vec::new(),
         pinned: br#"{"name":"act"}"#.as_slice().into(),
         signers: Vec::new().into(),
-    }
-}
-
-#[tokio::test]
-async fn a_call_of_a_remote_server_reaches_its_host_and_one_of_a_child_process_none() {
-    let origin = Origin { tls: true, host: Host::parse("mcp.test").unwrap(), port: 443 };
-    let remote = Transport::Http(Box::new(Remote {
-        origin,
-        target: "/mcp".into(),
-        headers: Vec::new(),
-        private_addresses: Vec::new(),
-        ca: None,
-        credentials: Vec::new(),
-    }));
-    for (server, expected) in [(reached(remote), &["mcp.test"][..]), (echo(), &[])] {
-        let upstreams = Upstreams::new(&[Arc::clone(&server)]);
-        let upstream = Arc::clone(upstreams.get("echo").unwrap());
-        let tool = McpTool::new(upstream, act(server), false, 1 << 20).unwrap();
-        let (effect, _) = tool.prepare(&call("x")).unwrap();
-        assert_eq!(tool.hosts(&effect), expected);
-        upstreams.close().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_thousand_calls_sixty_four_at_once_each_get_their_own_answer() {
-    let server = echo();
-    let upstreams = Upstreams::new(&[Arc::clone(&server)]);
+    };
     let upstream = upstreams.get("echo").unwrap();
-    let mcp = act(server);
     let tool = Arc::new(McpTool::new(Arc::clone(upstream), mcp, false, 1 << 20).unwrap());
     let link = upstream.supervisor.ready().await.unwrap();
     let callers = (0..AT_ONCE).map(|caller| {
