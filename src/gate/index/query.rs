@@ -452,7 +452,6 @@ mod tests {
                 1,
                 "credential, firewall, masked, personal, secret, unscanned",
             ),
-            ("host:a.test", "host:a.test", 1, "only payloads do"),
             ("findings:masked", "findings:masked", 1, "did you mean `finding`?"),
             ("tool:", "tool:", 1, "empty"),
             ("tool:*", "tool:*", 1, "empty"),
