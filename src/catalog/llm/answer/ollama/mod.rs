@@ -50,11 +50,11 @@ impl OllamaStream {
 
     /// A line without what its message says: clients add that up, so it leaves in one line alone.
     fn unsaid(mut line: SplicedJson, message: &Json) -> Result<SplicedJson, AnswerError> {
-        for name in message.as_object().into_iter().flatten().map(|(name, _)| name) {
+        let members = message.as_object().into_iter().flatten();
+        for (name, _) in members.filter(says) {
             match name.as_str() {
                 "content" => line.put(&MESSAGE, name, "\"\"")?,
-                _text if says(name) => line.remove(&MESSAGE, name)?,
-                _other => {}
+                _other => line.remove(&MESSAGE, name)?,
             }
         }
         Ok(line)
@@ -96,8 +96,9 @@ impl OllamaStream {
 }
 
 /// Whether a member of a message is a part of what it says.
-fn says(name: &str) -> bool {
-    !["role", "tool_calls"].contains(&name)
+fn says((name, value): &(&String, &Json)) -> bool {
+    let is_empty = **value == Json::Null || value.as_str() == Some("");
+    !is_empty && !["role", "tool_calls"].contains(&name.as_str())
 }
 
 impl DialectStream for OllamaStream {
@@ -118,7 +119,7 @@ impl DialectStream for OllamaStream {
         let is_done = given(&line, "done") == Some(&Json::Bool(true));
         let mut steps = Vec::new();
         let mut members = message.as_object().into_iter().flatten();
-        if members.any(|(name, _)| says(name)) || calls.is_empty() && !is_done {
+        if members.any(|member| says(&member)) || calls.is_empty() && !is_done {
             let mut rest = SplicedJson(data.to_owned());
             if !calls.is_empty() {
                 rest.remove(&MESSAGE, "tool_calls")?;
