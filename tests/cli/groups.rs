@@ -174,5 +174,6 @@ fn long_work_shows_a_bar_on_a_terminal_alone() {
     assert!(shown.contains("mutating inputs: [--------------------]   0% 0 of "), "{shown}");
     let json = [&mutate[..], &["--json"]].concat();
     assert!(!on_terminal(&json).contains("mutating"), "{}", on_terminal(&json));
-    assert!(!folder.run(&mutate).err.contains("mutating"), "short work prints no line elsewhere");
+    // A slow machine may print a line that says how far it is, but no bar that is drawn again.
+    assert!(!folder.run(&mutate).err.contains('\r'), "{}", folder.run(&mutate).err);
 }

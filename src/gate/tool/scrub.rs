@@ -35,6 +35,9 @@ const FRONT: usize = 16;
 const BEGINNING_MIN: usize = 4;
 /// Bytes of the longest escape.
 const ESCAPE: usize = 10;
+/// Bytes before a new piece in which something may begin with it: an escape in each layer, and the
+/// shortest beginning.
+const CHANGED: usize = ESCAPE * LAYERS + BEGINNING_MIN;
 /// Shortest form that counts as a match in text that was reassembled.
 const TOGETHER_MIN: usize = 12;
 
@@ -273,29 +276,32 @@ impl Scrub {
         self.finder().hides_in(json)
     }
 
-    /// What a text says of the secrets and of tokens that it did not say before its last `new` bytes came.
-    /// The readings are made once for both questions: each piece of a streamed answer asks them.
+    /// What a text says of the secrets and of tokens. `new`: how many bytes it grew by since it was
+    /// [`TextEnd::Clear`]; `None` if it was not. Each piece of a streamed answer asks this.
     #[must_use]
-    pub fn end_of(&self, text: &str, new: usize) -> TextEnd {
+    pub fn end_of(&self, text: &str, new: Option<usize>) -> TextEnd {
         let finder = self.finder();
-        // INVARIANT: no reading is longer than its source, and a new piece changes of each layer at most the
-        // escape that it completes. So what is new in a reading ends in this many of its last bytes.
         let longest = finder.forms.first().map_or(0, |form| form.len()).max(token::WRITTEN_MAX);
-        let last = new.saturating_add(longest).saturating_add(ESCAPE.saturating_mul(LAYERS));
-        let begins = |text: &str| token::may_begin(text) || finder.may_begin(text);
-        let begins = |text: &str| begins(text) || before_escape(text).is_some_and(begins);
-        let mut holds = finder.reads(end(text, last), 0);
-        let mut begun = begins(text) || token::may_begin_reversed(text);
-        if !holds {
+        // INVARIANT: no reading is longer than its source, and a new piece changes of each layer at most the
+        // escape that it completes. So what is new in a reading is among this many of its last bytes, and what
+        // that completes begins at most the longest form before.
+        let changed = new.map(|new| new.saturating_add(CHANGED));
+        let last = changed.map(|changed| changed.saturating_add(longest));
+        // Separators are missing in some readings, so the source is longer than they are.
+        let short = last.map(|last| end(text, last.saturating_mul(2)));
+        let said = |text: &str, all: bool| {
+            let mut said = TextSaid { finder: &finder, changed, last, end: TextEnd::Clear };
+            let mut is_whole = true;
+            said.reads(text, 0);
             readings(text, |reading| {
-                holds = holds || finder.reads(end(reading.text, last), TOGETHER_MIN);
-                begun = begun || begins(reading.text);
+                is_whole &= all || last.is_some_and(|last| reading.text.len() > last);
+                said.reads(reading.text, TOGETHER_MIN);
             });
-        }
-        match (holds, begun) {
-            (true, _) => TextEnd::Holds,
-            (false, true) => TextEnd::Begins,
-            (false, false) => TextEnd::Clear,
+            (said.end, is_whole)
+        };
+        match short.filter(|short| short.len() < text.len()).map(|short| said(short, false)) {
+            Some((end, true)) => end,
+            Some((_, false)) | None => said(text, true).0,
         }
     }
 
@@ -349,6 +355,38 @@ impl Scrub {
                 Unmasked::Failed { class, started, message: finder.message(&message) }
             }
             Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
+        }
+    }
+}
+
+/// What the end of a text says, in the readings that were looked through so far.
+struct TextSaid<'f> {
+    finder: &'f Finder,
+    /// Bytes at the end of a reading in which something begins that did not before; `None`: all.
+    changed: Option<usize>,
+    /// Bytes at the end of a reading in which something is whole that was not before; `None`: all.
+    last: Option<usize>,
+    end: TextEnd,
+}
+
+impl TextSaid<'_> {
+    fn reads(&mut self, text: &str, bytes_min: usize) {
+        if self.end == TextEnd::Holds {
+            return;
+        }
+        let of = |bytes: Option<usize>| bytes.map_or(text, |bytes| end(text, bytes));
+        let begins = |text: &str| {
+            let changed = self.changed.map_or(text, |changed| end(text, changed));
+            token::may_begin(text) || self.finder.may_begin(changed)
+        };
+        if self.finder.reads(of(self.last), bytes_min) {
+            self.end = TextEnd::Holds;
+        } else if self.end == TextEnd::Clear
+            && (begins(text)
+                || before_escape(text).is_some_and(begins)
+                || bytes_min == 0 && token::may_begin_reversed(text))
+        {
+            self.end = TextEnd::Begins;
         }
     }
 }
@@ -678,6 +716,24 @@ mod tests {
                 let guess = whole.get(..length).unwrap_or_default();
                 let echo = format!("{before}{guess}{after}");
                 prop_assert_eq!(failure(&scrub, &echo), echo);
+            }
+        }
+
+        #[test]
+        fn what_a_piece_brings_is_seen_as_in_the_whole_text(
+            filler in "[a-z ]{0,900}",
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "sk-li", "ve/Abc", "+123=x", "yz", "%73", "%6b", "%2d%6c", "&#x73;", "&#x6b;", "&amp;#x2d;", "\\u006c", "=73", "=6b", "=\n",
+                "73 6b 2d 6c ", "69 76 65 2f ", "41 62 63 2b ", "31 32 33 3d ", "78 79 7a", "0x73,", " ", "é", "&", "%", "wgr_", "d2dyXw", "115,107,45,",
+            ]), 1..12),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let scrub = Scrub::new(&[Secret::parse(TOKEN).unwrap()]);
+            let (before, new) = parts.split_at(cut.index(parts.len()));
+            let (before, new) = (format!("{filler}{}", before.concat()), new.concat());
+            let all = format!("{before}{new}");
+            if !before.is_empty() && scrub.end_of(&before, None) == TextEnd::Clear {
+                prop_assert_eq!(scrub.end_of(&all, Some(new.len())), scrub.end_of(&all, None), "{} {}", before, new);
             }
         }
 

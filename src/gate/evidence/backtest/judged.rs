@@ -253,10 +253,10 @@ mod tests {
 
     const INPUT: &str = r#"{"agent":{"id":"a"},"args":{},"time":{"rfc3339":"2026-11-20T10:00:00.000Z"},"tool":{"name":"t","tier":"T0"},"v":"wicketgate/input/1"}"#;
 
-    /// A denial of this reason about this input; `kept`: the stored bytes.
-    fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> DecisionEntry {
+    /// A denial of this reason.
+    fn denied(detail: &str) -> CallDenied {
         let (code, detail) = ("policy.denied".into(), detail.into());
-        let denied = CallDenied {
+        CallDenied {
             after: 0_u64.into(),
             approvals: Absent,
             args_bytes: None,
@@ -294,7 +294,11 @@ mod tests {
             tier: None,
             tools_text: None,
             traceparent: None,
-        };
+        }
+    }
+
+    /// A denial of this reason about this input; `kept`: the stored bytes.
+    fn item(detail: &str, input: Option<&str>, kept: Option<&str>) -> DecisionEntry {
         let salt = [7; 32];
         let of = |text: &str| commit(&salt, text.as_bytes());
         let commitment = |text: &str| Commitment {
@@ -305,7 +309,7 @@ mod tests {
         let draft = Draft {
             verdict: Some(Verdict::Deny),
             commit: input.map(commitment).into_iter().collect(),
-            ..Draft::of(denied)
+            ..Draft::of(denied(detail))
         };
         let entry = Entry {
             chain: ChainId::from_bytes([1; 16]),

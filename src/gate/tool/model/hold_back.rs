@@ -51,19 +51,22 @@ struct LookedTexts<'t> {
 
 struct LookedText {
     text: String,
-    /// Bytes of it that were looked through before.
-    before: usize,
+    /// Bytes of it that were found clear before.
+    clear: usize,
     /// Whether it ends with what may be the beginning of a credential.
     begun: bool,
 }
 
 impl LookedText {
-    fn after(text: String) -> Self {
-        Self { before: text.len(), text, begun: false }
+    /// A text that was looked through; `begun`: it ended with what may be the beginning of a credential.
+    fn after(text: String, begun: bool) -> Self {
+        Self { clear: if begun { 0 } else { text.len() }, text, begun }
     }
 
-    fn new_bytes(&self) -> usize {
-        self.text.len().saturating_sub(self.before)
+    /// How many bytes it grew by since it was clear, if it ever was.
+    fn new_bytes(&self) -> Option<usize> {
+        let new = self.text.len().saturating_sub(self.clear);
+        Some(new).filter(|_| self.clear > 0)
     }
 }
 
@@ -126,20 +129,23 @@ impl<'a> HoldBack<'a> {
         &self,
         pieces: impl IntoIterator<Item = &'t FrameText>,
     ) -> Result<LookedTexts<'t>, HoldsCredential> {
-        let mut all = LookedText::after(self.all.clone());
+        let mut all = LookedText::after(self.all.clone(), self.all_begun);
         let mut windows: BTreeMap<&str, LookedText> = BTreeMap::new();
         for piece in pieces {
             all.text.push_str(&piece.text);
             for name in names(piece) {
-                let before = || self.windows.get(name).cloned().unwrap_or_default();
-                let window = windows.entry(name).or_insert_with(|| LookedText::after(before()));
+                let before = || {
+                    let text = self.windows.get(name).cloned().unwrap_or_default();
+                    LookedText::after(text, self.begun.contains(name))
+                };
+                let window = windows.entry(name).or_insert_with(before);
                 window.text.push_str(&piece.text);
             }
         }
         all.begun = self.begins(&all)?;
         for window in windows.values_mut() {
             // A text that is the only one is looked through once.
-            let is_all = (&window.text, window.before) == (&all.text, all.before);
+            let is_all = (&window.text, window.clear) == (&all.text, all.clear);
             window.begun = if is_all { all.begun } else { self.begins(window)? };
         }
         Ok(LookedTexts { all, windows })
