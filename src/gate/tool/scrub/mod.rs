@@ -1,5 +1,7 @@
 //! Masks the gate's own credentials in every output of a tool, whatever the policy says (I6, I9).
 
+mod ends;
+
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use crate::domain::decision::LayerReason;
 use crate::domain::effect::Effect;
 use crate::domain::json::{Json, Limits};
 use crate::domain::outcome::{AnswerContent, FailureClass, Unmasked};
-use crate::domain::readings::{LAYERS, readings};
+use crate::domain::readings::readings;
 use crate::domain::sent::SearchedFor;
 use crate::domain::token;
 use crate::firewall;
@@ -27,17 +29,13 @@ use crate::judge::prepared::PreparedResource;
 use crate::ledger::flow::Flow;
 use crate::ledger::permit::Permit;
 use crate::limits::Spend;
+use ends::{CHANGED, TextSaid, end};
 
 const MASK: &str = "[REDACTED:credential]";
 /// Bytes of a form's prefix that the search uses; the rest is compared at each match.
 const FRONT: usize = 16;
 /// Shortest beginning of a form that is held back.
 const BEGINNING_MIN: usize = 4;
-/// Bytes of the longest escape.
-const ESCAPE: usize = 10;
-/// Bytes before a new piece in which something may begin with it: an escape in each layer, and the
-/// shortest beginning.
-const CHANGED: usize = ESCAPE * LAYERS + BEGINNING_MIN;
 /// Shortest form that counts as a match in text that was reassembled.
 const TOGETHER_MIN: usize = 12;
 
@@ -357,53 +355,6 @@ impl Scrub {
             Unmasked::Unknown { .. } | Unmasked::Cancelled { .. } => outcome,
         }
     }
-}
-
-/// What the end of a text says, in the readings that were looked through so far.
-struct TextSaid<'f> {
-    finder: &'f Finder,
-    /// Bytes at the end of a reading in which something begins that did not before; `None`: all.
-    changed: Option<usize>,
-    /// Bytes at the end of a reading in which something is whole that was not before; `None`: all.
-    last: Option<usize>,
-    end: TextEnd,
-}
-
-impl TextSaid<'_> {
-    fn reads(&mut self, text: &str, bytes_min: usize) {
-        if self.end == TextEnd::Holds {
-            return;
-        }
-        let of = |bytes: Option<usize>| bytes.map_or(text, |bytes| end(text, bytes));
-        let begins = |text: &str| {
-            let changed = self.changed.map_or(text, |changed| end(text, changed));
-            token::may_begin(text) || self.finder.may_begin(changed)
-        };
-        if self.finder.reads(of(self.last), bytes_min) {
-            self.end = TextEnd::Holds;
-        } else if self.end == TextEnd::Clear
-            && (begins(text)
-                || before_escape(text).is_some_and(begins)
-                || bytes_min == 0 && token::may_begin_reversed(text))
-        {
-            self.end = TextEnd::Begins;
-        }
-    }
-}
-
-/// At least this many of a text's last bytes, from the beginning of a character.
-fn end(text: &str, bytes: usize) -> &str {
-    let mut from = text.len().saturating_sub(bytes);
-    while !text.is_char_boundary(from) {
-        from = from.saturating_sub(1);
-    }
-    text.get(from..).unwrap_or(text)
-}
-
-/// A text without what may be the beginning of an escape at its end.
-fn before_escape(text: &str) -> Option<&str> {
-    let at = text.rfind(['%', '\\', '&', '='])?;
-    text.get(..at).filter(|before| text.len().saturating_sub(before.len()) < ESCAPE)
 }
 
 /// A bit for each of the first bytes with which a form begins, at a place that others may have, too.
