@@ -57,7 +57,7 @@ impl Gate {
         files.write("s/.keep", "");
         files.write("notes/todo.md", "water the plants\n");
         files.write("notes/payroll.md", "secret\n");
-        files.write("notes/large.md", "0123456789abcde\n".repeat(100_000));
+        files.write("notes/large.md", "water the plants\n".repeat(64_000));
         files.secret("provider.key", "key-of-the-scripted-provider-0123456789");
         let mut config = offer.config();
         people.configure(&mut config, true);
