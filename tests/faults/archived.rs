@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use wicketgate::domain::digest::Digest;
 use wicketgate::ledger::sqlite::SqliteReader;
 use wicketgate::ledger::store::LedgerReader as _;
@@ -12,6 +12,7 @@ use wicketgate::record::{Entry, Kind};
 use wicketgate_support::program;
 
 use crate::checker::{Database, check, kinds};
+use crate::reload::{says, without};
 use crate::sidecar::{Estate, Sidecar, key};
 use crate::tool::Tool;
 
@@ -66,7 +67,7 @@ impl Archive {
     fn start_by(&self, key: &str) -> Sidecar {
         let estate = &self.estate;
         let mut command = Command::new(program::gate());
-        command.args(["serve", "--archive", "gate.archive", "--archive-key", key]);
+        command.args(["serve", "--config-archive", "gate.archive", "--archive-key", key]);
         command.current_dir(estate.path("."));
         Sidecar::start(command, estate.log(), estate.socket(), estate.receipts.clone())
     }
@@ -94,17 +95,6 @@ impl Archive {
         }
         found
     }
-}
-
-async fn says(sidecar: &Sidecar, words: &str) {
-    crate::until(std::fmt::from_fn(|f| write!(f, "`{words}` in {}", sidecar.said())), || async {
-        sidecar.said().contains(words)
-    })
-    .await;
-}
-
-fn without(config: &mut Value, name: &str) {
-    config["tools"].as_array_mut().unwrap().retain(|tool| tool["name"] != name);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,14 +8,14 @@ use crate::sidecar::{Estate, Sidecar};
 use crate::tool::Tool;
 
 /// Waits until the gate has logged this.
-async fn says(sidecar: &Sidecar, words: &str) {
+pub async fn says(sidecar: &Sidecar, words: &str) {
     crate::until(std::fmt::from_fn(|f| write!(f, "`{words}` in {}", sidecar.said())), || async {
         sidecar.said().contains(words)
     })
     .await;
 }
 
-fn without(config: &mut Value, name: &str) {
+pub fn without(config: &mut Value, name: &str) {
     config["tools"].as_array_mut().unwrap().retain(|tool| tool["name"] != name);
 }
 
