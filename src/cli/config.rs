@@ -100,7 +100,12 @@ pub(super) struct ConfigFile {
 pub(super) struct ArchiveArgs {
     /// Read the configuration and the files that it names from this signed archive (`config pack`); `--config` then names
     /// a file inside it
-    #[arg(long, value_name = "FILE", env = "WICKETGATE_ARCHIVE", hide_env_values = true)]
+    #[arg(
+        long = "config-archive",
+        value_name = "FILE",
+        env = "WICKETGATE_ARCHIVE",
+        hide_env_values = true
+    )]
     archive: Option<PathBuf>,
     /// Public key file (PEM) that verifies the archive; repeat it for more keys, of which one has to have signed
     #[arg(long, value_name = "FILE", env = "WICKETGATE_ARCHIVE_KEY", hide_env_values = true)]

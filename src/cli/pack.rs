@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::config::ConfigFile;
 use super::{Exit, Failure, ended, note, report, say, write_new};
 use crate::config::archive::{self, Gathered, SignedArchiveError};
 use crate::config::environment;
@@ -14,14 +15,15 @@ use crate::domain::plural::many;
 /// Pack the configuration and the files that it names into one signed archive.
 ///
 /// The archive is one text file, so it fits into a ConfigMap, a Secret, an image or a volume. It holds every file of the
-/// directory except hidden files, private keys and tokens: those stay files of their own, at absolute paths. A gate reads it
-/// with `wicketgate serve --archive` and trusts the public half of the key, which must reach the gate another way.
+/// directory except hidden files, private keys and tokens: those stay files of their own, at absolute paths. `--config` is
+/// a path below the directory. A gate reads the archive
+/// with `wicketgate serve --config-archive` and trusts the public half of the key, which must reach the gate another way.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     wicketgate config keygen --out archive.pem\n  \
     wicketgate config pack gate --key archive.pem --out gate.archive\n  \
-    wicketgate check --archive gate.archive --archive-key archive.pem.pub\n  \
-    wicketgate serve --archive gate.archive --archive-key archive.pem.pub")]
+    wicketgate check --config-archive gate.archive --archive-key archive.pem.pub\n  \
+    wicketgate serve --config-archive gate.archive --archive-key archive.pem.pub")]
 pub struct Args {
     /// The directory
     dir: PathBuf,
@@ -29,11 +31,10 @@ pub struct Args {
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
     /// Write to this new file
-    #[arg(long, short, value_name = "FILE", default_value = "gate.archive")]
+    #[arg(long, short, value_name = "PATH", default_value = "gate.archive")]
     out: PathBuf,
-    /// The configuration: it has to be in the directory
-    #[arg(long, value_name = "FILE", default_value = "wicketgate.yaml")]
-    config: String,
+    #[command(flatten)]
+    at: ConfigFile,
     /// Leave out this file or directory, by its path below DIR; repeat it for more
     #[arg(long, value_name = "PATH")]
     without: Vec<String>,
@@ -50,8 +51,9 @@ pub fn run(args: &Args) -> Exit {
 fn packed(args: &Args) -> Result<Exit, Failure> {
     let gathered = archive::gather(&args.dir, &args.without).map_err(Failure::invalid)?;
     let Gathered { files, omitted } = gathered;
-    if !files.contains_key(&args.config) {
-        let (name, path) = (args.config.clone(), args.dir.clone());
+    let name = shown(&args.at.config);
+    if !files.contains_key(&name) {
+        let path = args.dir.clone();
         return Err(Failure::invalid(SignedArchiveError::Missing { name, path }));
     }
     let signer = signer::open(&args.key, &environment).map_err(Failure::usage)?;

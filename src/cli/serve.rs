@@ -11,7 +11,7 @@ use crate::config::Config;
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
         wicketgate serve --config wicketgate.yaml\n  \
-        wicketgate serve --archive gate.archive --archive-key archive.pem.pub\n  \
+        wicketgate serve --config-archive gate.archive --archive-key archive.pem.pub\n  \
         wicketgate serve hub --config hub.yaml\n  \
         wicketgate serve mcp --config wicketgate.yaml\n\n\
         Without a command, `serve` runs the gate. SIGTERM drains the gate, which then exits with 0;\n\

@@ -16,8 +16,15 @@ agents:
   callers: [{uid: 1000}]
 operator: {listen: '127.0.0.1:0'}
 ";
-const CHECK: [&str; 7] =
-    ["check", "--pre", "--json", "--archive", "gate.archive", "--archive-key", "archive.pem.pub"];
+const CHECK: [&str; 7] = [
+    "check",
+    "--pre",
+    "--json",
+    "--config-archive",
+    "gate.archive",
+    "--archive-key",
+    "archive.pem.pub",
+];
 
 /// A folder with `gate/`, the files of a gate, and the keys of an archive beside it.
 fn folder() -> Folder {

@@ -252,7 +252,7 @@ def archived(helm):
                         assert "/etc/wicketgate-archive" not in mounts, container
                         continue
                     found += 1
-                    assert container["args"] == ["serve", "--archive", path, "--archive-key", "/etc/wicketgate/archive.pub", "--json"], container["args"]
+                    assert container["args"] == ["serve", "--config-archive", path, "--archive-key", "/etc/wicketgate/archive.pub", "--json"], container["args"]
                     assert ("/etc/wicketgate-archive" in mounts) == ("volume" in archive), mounts
                     assert all(mount["readOnly"] for mount in container["volumeMounts"] if mount["name"] == "archive"), container
                     [volume] = [volume for volume in spec["volumes"] if volume["name"] == "archive"] or [None]

@@ -60,7 +60,7 @@ pub(super) enum ContainerError {
     #[error("gate.archive: {0}")]
     Archive(#[from] SignedArchiveError),
     #[error(
-        "gate.archive: these values do not hold the archive; check the file with `wicketgate check --archive FILE --archive-key KEY`"
+        "gate.archive: these values do not hold the archive; check the file with `wicketgate check --config-archive FILE --archive-key KEY`"
     )]
     NoArchive,
 }

@@ -23,7 +23,7 @@ use scratch::Scratch;
 #[command(after_help = "Examples:\n  \
         wicketgate check\n  \
         wicketgate check --pre --config deploy/wicketgate.yaml\n  \
-        wicketgate check --archive gate.archive --archive-key archive.pem.pub\n  \
+        wicketgate check --config-archive gate.archive --archive-key archive.pem.pub\n  \
         wicketgate check --as-agent --socket /run/wicketgate/agent.sock\n  \
         wicketgate check --chart values.yaml --set-file 'gate.files.agent\\.yaml=agent.yaml'\n  \
         wicketgate check --root image --config image/etc/wicketgate/wicketgate.yaml\n\n\

@@ -34,8 +34,8 @@ pub(in crate::cli) struct InjectorDoctor {
     /// A webhook configuration: `mutating/NAME` or `validating/NAME`
     #[arg(long = "webhook", value_name = "KIND/NAME", required = true, value_parser = webhook)]
     webhooks: Vec<WebhookConfiguration>,
-    /// The Secret with the certificate of the injector; without it, the certificate is not checked
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = place)]
+    /// The Secret with the certificate of the injector, as `namespace/name`; without it, the certificate is not checked
+    #[arg(long, value_name = "NAME", value_parser = place)]
     secret: Option<String>,
     /// Namespace for the pod of the dry run: one whose pods get a gate
     #[arg(long, value_name = "NAMESPACE", value_parser = object_name)]

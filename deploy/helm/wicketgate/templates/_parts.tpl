@@ -265,7 +265,7 @@ image: {{ include "wicketgate.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 command: [/wicketgate]
 {{- if eq (include "wicketgate.hasArchive" .root) "true" }}
-args: [serve, --archive, {{ empty .of.archive.volume | ternary "/etc/wicketgate/gate.archive" (printf "/etc/wicketgate-archive/%s" .of.archive.path) | quote }}, --archive-key, /etc/wicketgate/archive.pub{{ if .of.logJson }}, --json{{ end }}]
+args: [serve, --config-archive, {{ empty .of.archive.volume | ternary "/etc/wicketgate/gate.archive" (printf "/etc/wicketgate-archive/%s" .of.archive.path) | quote }}, --archive-key, /etc/wicketgate/archive.pub{{ if .of.logJson }}, --json{{ end }}]
 {{- else }}
 args: [serve, --config, /etc/wicketgate/wicketgate.yaml{{ if .of.logJson }}, --json{{ end }}]
 {{- end }}
