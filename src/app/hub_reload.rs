@@ -1,7 +1,7 @@
 //! What a hub takes over of its configuration while it runs: who may enrol, and its operators.
 //!
 //! Looked at every second and on request, as a gate does. A change of anything else needs a restart and refuses the
-//! whole change, so that what runs is always one state that somebody wrote.
+//! whole change, so that what runs is always one state of the file.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! One signed archive in place of a directory: the configuration and the files that it names.
 //!
-//! The archive is a DSSE envelope around the one archive form of its files. Whoever starts the gate names the trusted
-//! keys, so nothing of an archive is read before one of them has verified it. Its files are then laid out in a directory
-//! of the gate's own, and a link names the newest: a new archive is in place as a whole, as with a ConfigMap.
+//! The archive is a DSSE envelope around the one archive form of its files. The command that starts the gate names the
+//! trusted keys, so nothing of an archive is read before one of them has verified it. Its files are then laid out in a
+//! directory of the gate's own, and a link names the newest: a new archive is in place as a whole, as with a ConfigMap.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -363,7 +363,7 @@ pub fn gather(dir: &Path, without: &[String]) -> Result<Gathered, SignedArchiveE
     Ok(Gathered { files, omitted })
 }
 
-/// What makes these bytes a secret: everybody who may read the archive could read them.
+/// What makes these bytes a secret: all who may read the archive could read them.
 fn secret(bytes: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(bytes);
     match text.contains("PRIVATE KEY-----") {
