@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-
-use super::reload::{Followed, differing, refused_note};
+use super::reload::{Watched, differing, refused_note};
 use crate::config::{self, Config};
 use crate::crypto::files::FileMarks;
 use crate::operator::OperatorApi;
@@ -26,10 +24,7 @@ pub(super) struct HubReload {
     started: Arc<Config>,
     /// What is in force.
     current: Arc<Config>,
-    files: Followed,
-    reading: Option<JoinHandle<(FileMarks, HubRead)>>,
-    /// Whether another request came after the current read began.
-    again: bool,
+    files: Watched<HubRead>,
     /// Why the current file is not in force.
     refused: Vec<String>,
 }
@@ -37,35 +32,30 @@ pub(super) struct HubReload {
 impl HubReload {
     /// Of a hub that has just read this.
     pub fn new(started: Config) -> Self {
-        let files = Followed::new(marks(&started));
+        let files = Watched::new(marks(&started));
         let started = Arc::new(started);
         let current = Arc::clone(&started);
-        Self { started, current, files, reading: None, again: false, refused: Vec::new() }
+        Self { started, current, files, refused: Vec::new() }
     }
 
     /// Reads the file if it has changed.
     pub fn look(&mut self) {
-        if self.reading.is_none() && self.files.due() {
+        if self.files.due() {
             self.begin();
         }
     }
 
     /// Reads the file.
     pub fn begin(&mut self) {
-        if self.reading.is_some() {
-            self.again = true;
-            return;
-        }
-        let (started, current) = (Arc::clone(&self.started), Arc::clone(&self.current));
-        self.reading = Some(tokio::task::spawn_blocking(move || read(&started, &current)));
+        self.files.start(|| {
+            let (started, current) = (Arc::clone(&self.started), Arc::clone(&self.current));
+            tokio::task::spawn_blocking(move || read(&started, &current))
+        });
     }
 
     /// Waits for the current read. Cancel-safe: may be dropped and called again.
     pub async fn outcome(&mut self) -> (FileMarks, HubRead) {
-        let Some(reading) = &mut self.reading else { return std::future::pending().await };
-        let outcome = reading.await;
-        self.reading = None;
-        outcome.unwrap_or_else(|lost| (marks(&self.current), Err(vec![lost.to_string()])))
+        self.files.ended(|why| (marks(&self.current), Err(vec![why]))).await
     }
 
     /// Puts what was read in force: everything, or nothing.
@@ -76,9 +66,9 @@ impl HubReload {
         metrics: &Metrics,
     ) {
         let is_torn = read.is_err() && seen.changed();
-        let again = std::mem::take(&mut self.again) || is_torn;
-        self.files.was_read((!again).then_some(seen));
+        self.files.was_read(seen);
         if is_torn {
+            self.files.read_again();
             return;
         }
         metrics.config_read(read.is_ok());

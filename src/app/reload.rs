@@ -75,18 +75,21 @@ impl Followed {
     }
 }
 
-/// The files that are followed.
-pub(super) struct Watched {
+/// Files that are followed, and read by a task that ends with a `T`.
+pub(super) struct Watched<T> {
     files: Followed,
-    /// Who reads them just now.
-    reading: Option<JoinHandle<ReloadOutcome>>,
+    /// The current read, with the files' state before it.
+    reading: Option<JoinHandle<(FileMarks, T)>>,
     /// Whether another request came after the current read began, which may have missed its
     /// changes.
     again: bool,
 }
 
-/// The files' state before the read, and the outcome: the number of entries that record it.
-pub(super) type ReloadOutcome = (FileMarks, Result<usize, Unchanged>);
+/// The number of entries that record the new state, or why it is not in force.
+type GateRead = Result<usize, Unchanged>;
+
+/// The files' state before the read, and the outcome.
+pub(super) type ReloadOutcome = (FileMarks, GateRead);
 
 /// Why the new state is not in force.
 pub(super) enum Unchanged {
@@ -108,7 +111,7 @@ pub(super) enum Delay {
     Ledger(#[from] ledger::Error),
 }
 
-impl Watched {
+impl<T> Watched<T> {
     /// Takes the marks made before the start read the files.
     pub const fn new(read: FileMarks) -> Self {
         Self { files: Followed::new(read), reading: None, again: false }
@@ -119,6 +122,35 @@ impl Watched {
         self.reading.is_none() && self.files.due()
     }
 
+    /// Starts this read, or has the files read again after the current one.
+    pub fn start(&mut self, read: impl FnOnce() -> JoinHandle<(FileMarks, T)>) {
+        match self.reading {
+            Some(_) => self.again = true,
+            None => self.reading = Some(read()),
+        }
+    }
+
+    /// What the current read ends with, or what `lost` makes of a task that was lost. Cancel-safe:
+    /// may be dropped and called again.
+    pub async fn ended(&mut self, lost: impl FnOnce(String) -> (FileMarks, T)) -> (FileMarks, T) {
+        let Some(reading) = &mut self.reading else { return std::future::pending().await };
+        let outcome = reading.await;
+        self.reading = None;
+        outcome.unwrap_or_else(|why| lost(why.to_string()))
+    }
+
+    /// Notes that the files were read as these marks have them.
+    pub fn was_read(&mut self, seen: FileMarks) {
+        self.files.was_read((!std::mem::take(&mut self.again)).then_some(seen));
+    }
+
+    /// Has the files read again.
+    pub fn read_again(&mut self) {
+        self.files.was_read(None);
+    }
+}
+
+impl Watched<GateRead> {
     /// Starts a task that reads everything again and puts it in force: a recorded change is in
     /// force even if the gate is asked to end meanwhile.
     pub fn begin(&mut self, checked: &Arc<Checked>, running: &Arc<Running>) {
@@ -130,23 +162,17 @@ impl Watched {
             // A replay has no files to reload.
             return;
         }
-        if self.reading.is_some() {
-            self.again = true;
-            return;
-        }
-        let (checked, running, road) = (Arc::clone(checked), Arc::clone(running), Arc::clone(road));
-        self.reading =
-            Some(tokio::spawn(async move { read_and_put(&checked, &running, &road).await }));
+        self.start(|| {
+            let (checked, running) = (Arc::clone(checked), Arc::clone(running));
+            let road = Arc::clone(road);
+            tokio::spawn(async move { read_and_put(&checked, &running, &road).await })
+        });
     }
 
     /// The outcome of the current read. Cancel-safe: may be dropped and called again.
     pub async fn outcome(&mut self, checked: &Checked) -> ReloadOutcome {
-        let Some(reading) = &mut self.reading else { return std::future::pending().await };
-        let outcome = reading.await;
-        self.reading = None;
-        outcome.unwrap_or_else(|lost| {
-            (files(&checked.live().config), Err(Unchanged::Refused(vec![lost.to_string()])))
-        })
+        let refused = |why| Err(Unchanged::Refused(vec![why]));
+        self.ended(|why| (files(&checked.live().config), refused(why))).await
     }
 
     /// Logs the outcome.
@@ -156,7 +182,7 @@ impl Watched {
         running: &Running,
         (seen, outcome): ReloadOutcome,
     ) {
-        self.files.was_read((!std::mem::take(&mut self.again)).then_some(seen));
+        self.was_read(seen);
         match outcome {
             Ok(recorded) => {
                 running.refused.lock().clear();
@@ -165,7 +191,7 @@ impl Watched {
             }
             Err(Unchanged::Later(why)) => {
                 tracing::warn!(%why, "the new configuration is not in force yet");
-                self.files.was_read(None);
+                self.read_again();
             }
             Err(Unchanged::Refused(problems)) => {
                 checked.metrics.config_read(false);
