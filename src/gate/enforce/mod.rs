@@ -471,9 +471,12 @@ impl Road {
         let id = &finished.call().clone();
         let settling = self.bring_and_settle(run, finished);
         tokio::pin!(settling);
-        let settled = match tokio::time::timeout(self.settings.settle_wait, &mut settling).await {
-            Ok(settled) => settled,
-            Err(_late) => {
+        // WHY lazily, and after the first look: what is computed of a large answer is no wait for the ledger.
+        let late = async { tokio::time::sleep(self.settings.settle_wait).await };
+        let settled = tokio::select! {
+            biased;
+            settled = &mut settling => settled,
+            () = late => {
                 caller.send_replace(Some(Err(answer::unknown_for_now(id))));
                 settling.await
             }
