@@ -1,6 +1,5 @@
 //! The three files for people, as pure functions of entries and payloads: always the same bytes.
 
-use crate::domain::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
@@ -12,6 +11,7 @@ use crate::domain::effect::EffectKind;
 use crate::domain::id::{CallId, RunId};
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
+use crate::domain::time::Timestamp;
 use crate::entries::EntryLine;
 use crate::record::call::CallProgress;
 use crate::record::conversation::said;
@@ -181,47 +181,136 @@ pub fn is_observed(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| decision.binding == Binding::Observed)
 }
 
-/// The three files for people, by name.
-pub fn files(scope: Scope, materials: &[BundleMaterial<'_>]) -> [(&'static str, Vec<u8>); 3] {
-    match (scope, materials) {
-        (Scope::Run, [material]) => [
-            (AGENT_RUN, agent_run(material)),
-            (DECISION, decisions(material)),
-            (TOOL_TRACE, tool_trace(material)),
-        ],
-        (Scope::Run | Scope::Range | Scope::Population, several) => [
-            (AGENT_RUN, agent_runs(several)),
-            (DECISION, decisions_of(several)),
-            (TOOL_TRACE, tool_traces(several)),
-        ],
+/// How the files name the entries that they are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceForm {
+    /// Each place of an entry has its time: what earlier programs exported, `/1`.
+    Timed,
+    /// A place has no time: `times` of the file has those of all entries that it names, `/2`.
+    Untimed,
+}
+
+impl PlaceForm {
+    const fn version(self) -> u8 {
+        match self {
+            Self::Timed => 1,
+            Self::Untimed => 2,
+        }
+    }
+
+    /// The form of the files of a bundle, by the end of its `agent_run.json`: `v` is the last member of a canonical file.
+    #[must_use]
+    pub fn of(agent_run: Option<&[u8]>) -> Self {
+        match agent_run.is_some_and(|bytes| bytes.ends_with(br#"/1"}"#)) {
+            true => Self::Timed,
+            false => Self::Untimed,
+        }
+    }
+
+    /// The position of a line, and its time if that is part of this form.
+    fn place(self, line: &EntryLine) -> Json {
+        let mut members =
+            vec![("seq", Json::from(line.entry.seq)), ("leaf", Json::from(line.leaf.hex()))];
+        if self == Self::Timed {
+            members.push(("ts", Json::from(line.entry.ts.to_string())));
+        }
+        members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
+        Json::object(members)
     }
 }
 
-/// `agent_run.json`: the run, and its transcript call by call.
-pub fn agent_run(material: &BundleMaterial<'_>) -> Vec<u8> {
-    canonical::bytes(&agent_run_json(material))
+/// One of the three files: what it has for a run, and which entries it names there.
+struct RunFile {
+    name: &'static str,
+    /// What it is called in `v`, for one run and for several.
+    v: [&'static str; 2],
+    members: for<'a> fn(&BundleMaterial<'a>, PlaceForm) -> JsonMembers,
+    named: for<'a> fn(&BundleMaterial<'a>) -> Vec<&'a EntryLine>,
 }
 
-/// `agent_run.json` of several runs: one object for each, in the order of their first entries.
-pub fn agent_runs(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
-    several("wicketgate/agent_runs/1", materials, agent_run_json)
+type JsonMembers = Vec<(&'static str, Json)>;
+
+const RUN_FILES: [RunFile; 3] = [
+    RunFile {
+        name: AGENT_RUN,
+        v: ["agent_run", "agent_runs"],
+        members: agent_run,
+        named: |material| {
+            let ends = |line: &&EntryLine| line.is(Kind::RunOpened) || line.is(Kind::RunSealed);
+            let of_calls = material.calls().into_iter().flat_map(|call| {
+                let last = call.lines.last().copied();
+                call.lines.into_iter().take(1).chain(last)
+            });
+            material.of_run().filter(ends).chain(of_calls).collect()
+        },
+    },
+    RunFile {
+        name: DECISION,
+        v: ["decision", "decisions"],
+        members: decisions,
+        named: |material| material.of_run().filter(|line| decides(line)).collect(),
+    },
+    RunFile {
+        name: TOOL_TRACE,
+        v: ["tool_trace", "tool_traces"],
+        members: tool_trace,
+        named: |material| material.calls().into_iter().flat_map(|call| call.lines).collect(),
+    },
+];
+
+impl RunFile {
+    fn bytes(&self, scope: Scope, materials: &[BundleMaterial<'_>], form: PlaceForm) -> Vec<u8> {
+        let v = |name| Json::from(format!("wicketgate/{name}/{}", form.version()));
+        let of_run = |material: &BundleMaterial<'_>| {
+            let [one, _] = self.v;
+            let mut members = (self.members)(material, form);
+            members.push(("v", v(one)));
+            members.push(("run", Json::from(material.run.to_string())));
+            members
+        };
+        let mut members = match (scope, materials) {
+            (Scope::Run, [material]) => of_run(material),
+            (Scope::Run | Scope::Range | Scope::Population, several) => {
+                let [_, many] = self.v;
+                let runs = several.iter().map(|material| Json::object(of_run(material)));
+                vec![("v", v(many)), ("runs", runs.collect::<Vec<_>>().into())]
+            }
+        };
+        if form == PlaceForm::Untimed {
+            members.push(("times", self.times(materials)));
+        }
+        canonical::bytes(&Json::object(members))
+    }
+
+    /// When each entry that the file names was recorded, by chain and position.
+    fn times(&self, materials: &[BundleMaterial<'_>]) -> Json {
+        let lines = materials.iter().flat_map(self.named);
+        let lines = lines.map(|line| ((line.entry.chain, line.entry.seq), line));
+        let times = BTreeMap::from_iter(lines).into_values().map(|line| {
+            Json::object([
+                ("chain", Json::from(line.entry.chain.to_string())),
+                ("seq", Json::from(line.entry.seq)),
+                ("ts", Json::from(line.entry.ts.to_string())),
+            ])
+        });
+        times.collect::<Vec<_>>().into()
+    }
 }
 
-fn several(
-    v: &str,
+/// The three files for people, by name.
+pub fn files(
+    scope: Scope,
     materials: &[BundleMaterial<'_>],
-    one: fn(&BundleMaterial<'_>) -> Json,
-) -> Vec<u8> {
-    let runs: Vec<Json> = materials.iter().map(one).collect();
-    canonical::bytes(&Json::object([("v", Json::from(v)), ("runs", runs.into())]))
+    form: PlaceForm,
+) -> [(&'static str, Vec<u8>); 3] {
+    RUN_FILES.map(|file| (file.name, file.bytes(scope, materials, form)))
 }
 
-fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
+/// `agent_run.json`: the run, and its transcript call by call.
+fn agent_run(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
     let lines: Vec<&EntryLine> = material.of_run().collect();
     let conversations = RunMessages::of(material.of_run(), material.payloads);
     let mut members = vec![
-        ("v", Json::from("wicketgate/agent_run/1")),
-        ("run", Json::from(material.run.to_string())),
         ("origin", Json::from(material.origin)),
         ("status", Json::from(material.status())),
         ("entries", count(lines.len())),
@@ -232,7 +321,7 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
             material
                 .calls()
                 .iter()
-                .map(|call| step(material, &conversations, call))
+                .map(|call| step(material, (&conversations, form), call))
                 .collect::<Vec<_>>()
                 .into(),
         ),
@@ -249,17 +338,17 @@ fn agent_run_json(material: &BundleMaterial<'_>) -> Json {
         members.push(("chain", Json::from(first.entry.chain.to_string())));
     }
     if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
-        members.push(("opened", place(first)));
+        members.push(("opened", form.place(first)));
         // `run.opened` names the caller, the agent and the manifest: all of it, as recorded.
         members.push(("opening", Json::of(&first.entry.draft.body)));
     }
     let below = delegated(material);
     members.extend((!below.is_empty()).then(|| ("delegated", Json::of(&below))));
     if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
-        members.push(("sealed", place(seal)));
+        members.push(("sealed", form.place(seal)));
         members.push(("seal", Json::of(&seal.entry.draft.body)));
     }
-    Json::object(members)
+    members
 }
 
 /// The direct children of this run, of those opened here. Only looks if the run may delegate.
@@ -272,56 +361,20 @@ pub(crate) fn delegated(material: &BundleMaterial<'_>) -> Vec<String> {
 }
 
 /// `decision.json`: every decision in order.
-pub fn decisions(material: &BundleMaterial<'_>) -> Vec<u8> {
-    canonical::bytes(&decisions_json(material))
-}
-
-/// `decision.json` of several runs.
-pub fn decisions_of(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
-    several("wicketgate/decisions/1", materials, decisions_json)
-}
-
-fn decisions_json(material: &BundleMaterial<'_>) -> Json {
-    let list: Vec<Json> = material.of_run().filter(|line| decides(line)).map(decision).collect();
-    Json::object([
-        ("v", Json::from("wicketgate/decision/1")),
-        ("run", Json::from(material.run.to_string())),
-        ("decisions", list.into()),
-    ])
+fn decisions(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
+    let decided = material.of_run().filter(|line| decides(line));
+    let list: Vec<Json> = decided.map(|line| decision(line, form)).collect();
+    vec![("decisions", list.into())]
 }
 
 /// `tool_trace.json`: every call with its inputs, outputs and times.
-pub fn tool_trace(material: &BundleMaterial<'_>) -> Vec<u8> {
-    canonical::bytes(&tool_trace_json(material))
-}
-
-/// `tool_trace.json` of several runs.
-pub fn tool_traces(materials: &[BundleMaterial<'_>]) -> Vec<u8> {
-    several("wicketgate/tool_traces/1", materials, tool_trace_json)
-}
-
-fn tool_trace_json(material: &BundleMaterial<'_>) -> Json {
-    let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call)).collect();
-    Json::object([
-        ("v", Json::from("wicketgate/tool_trace/1")),
-        ("run", Json::from(material.run.to_string())),
-        ("calls", list.into()),
-    ])
+fn tool_trace(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
+    let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call, form)).collect();
+    vec![("calls", list.into())]
 }
 
 fn count(n: usize) -> Json {
     Json::from(u64::try_from(n).unwrap_or(u64::MAX))
-}
-
-/// The position and time of a line.
-fn place(line: &EntryLine) -> Json {
-    let mut members = vec![
-        ("seq", Json::from(line.entry.seq)),
-        ("ts", Json::from(line.entry.ts.to_string())),
-        ("leaf", Json::from(line.leaf.hex())),
-    ];
-    members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
-    Json::object(members)
 }
 
 /// Digests of the bundles that decided.
@@ -352,13 +405,13 @@ pub(crate) fn payloads<'m>(
 
 fn step(
     material: &BundleMaterial<'_>,
-    conversations: &RunMessages<'_>,
+    (conversations, form): (&RunMessages<'_>, PlaceForm),
     call: &ProjectedCall<'_>,
 ) -> Json {
     let mut members = vec![("call", Json::from(call.id.as_str()))];
     if let Some(first) = call.lines.first() {
         let draft = &first.entry.draft;
-        members.push(("asked", place(first)));
+        members.push(("asked", form.place(first)));
         members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
         members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
         members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
@@ -369,7 +422,7 @@ fn step(
         members.extend(of.map(|of| ("gate_of", Json::from(of.as_str()))));
     }
     if let Some(last) = call.lines.last() {
-        members.push(("ended", place(last)));
+        members.push(("ended", form.place(last)));
         members.push(("outcome", Json::from(last.kind())));
     }
     members.extend(call.covered_bytes().map(|bytes| ("covered_bytes", Json::from(bytes))));
@@ -408,10 +461,10 @@ pub(crate) fn is_of_model(effect: &Json) -> bool {
     effect.get("kind").and_then(Json::as_str) == Some(EffectKind::Model.as_str())
 }
 
-fn decision(line: &EntryLine) -> Json {
+fn decision(line: &EntryLine, form: PlaceForm) -> Json {
     let draft = &line.entry.draft;
     let mut members = vec![
-        ("at", place(line)),
+        ("at", form.place(line)),
         ("kind", Json::from(line.kind())),
         // Tier, definition, reasons, obligations, layers, engine…: all of it, as recorded.
         ("decision", Json::of(&draft.body)),
@@ -425,13 +478,13 @@ fn decision(line: &EntryLine) -> Json {
     Json::object(members)
 }
 
-fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>) -> Json {
+fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, form: PlaceForm) -> Json {
     let events: Vec<Json> = call
         .lines
         .iter()
         .map(|line| {
             let data = if decides(line) { None } else { Some(Json::of(&line.entry.draft.body)) };
-            let mut members = vec![("at", place(line)), ("kind", Json::from(line.kind()))];
+            let mut members = vec![("at", form.place(line)), ("kind", Json::from(line.kind()))];
             members.extend(data.map(|data| ("data", data)));
             Json::object(members)
         })

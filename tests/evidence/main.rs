@@ -31,6 +31,7 @@ mod replay;
 mod scopes;
 mod tamper;
 mod templates;
+mod times;
 mod windows;
 mod zips;
 

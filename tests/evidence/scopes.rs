@@ -38,7 +38,7 @@ fn all() -> Query {
 }
 
 /// Two chains with two runs each, and a fleet log that enrolled them.
-fn library() -> TestLedgers {
+pub(crate) fn library() -> TestLedgers {
     let mut second = TestLedger::named(OTHER, 2, key(ENROLMENT));
     second.whole_run(run_id(3));
     second.whole_run(run_id(4));

@@ -9,14 +9,15 @@ use super::case::Case;
 use super::report::{Outcome, Report};
 use super::windows;
 use crate::bundle::{
-    AGENT, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, SCHEMA, agent_files,
+    AGENT, AGENT_RUN, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, SCHEMA,
+    agent_files,
 };
 use crate::crypto::dsse;
 use crate::domain::digest::Digest;
 use crate::entries::amended::Amendments;
 use crate::entries::{Damage, EntryLine};
 use crate::payloads::{Is, Payload, Payloads, WithheldReason};
-use crate::projection::{self, BundleMaterial, ProjectedCall, decides, is_observed};
+use crate::projection::{self, BundleMaterial, PlaceForm, ProjectedCall, decides, is_observed};
 use crate::query::Query;
 use crate::record::chain::ManifestBound;
 use crate::record::run::RunOpened;
@@ -233,7 +234,8 @@ pub fn derived(case: &Case<'_>, report: &mut Report) {
     let mut kept = Files::default();
     payloads.write(&mut kept);
     let index = (PAYLOADS, kept.0.remove(PAYLOADS).unwrap_or_default());
-    let made = projection::files(case.scope, &materials);
+    let form = PlaceForm::of(case.files.get(AGENT_RUN));
+    let made = projection::files(case.scope, &materials, form);
     let differs = made
         .iter()
         .chain([&index])
