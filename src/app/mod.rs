@@ -53,6 +53,7 @@ mod policy;
 mod reaper;
 mod reload;
 mod running;
+mod spare;
 mod tools;
 mod versions;
 mod writer;

@@ -73,7 +73,9 @@ pub(super) fn tasks(
     hook: Option<Webhook>,
     stop: &CancellationToken,
 ) -> Vec<JoinHandle<()>> {
-    let mut tasks = vec![tokio::spawn(Arc::clone(api).keep_index(stop.clone()))];
+    let mut spare = super::spare::SpareCores::new();
+    let index = Arc::clone(api).keep_index(move |now| spare.look(now), stop.clone());
+    let mut tasks = vec![tokio::spawn(index)];
     tasks.extend(hook.map(|hook| tokio::spawn(hook.run(Arc::clone(api), stop.clone()))));
     tasks
 }

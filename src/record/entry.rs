@@ -273,15 +273,24 @@ impl Entry {
     /// # Errors
     /// What is wrong with the bytes, and where.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let members = read::<&RawValue>(bytes)?;
-        let kind = Kind::parse(&members.kind);
-        let kind = kind.ok_or_else(|| Error::Kind(members.kind.clone().into_owned()))?;
-        let body = Body::read(kind, members.data)?;
-        let entry = Self::of(members, body)?;
+        let entry = Self::glance(bytes)?;
         if entry.bytes() != bytes {
             return Err(Error::Canonical);
         }
         Ok(entry)
+    }
+
+    /// As [`Self::parse`], but does not ask whether the bytes are the entry's only form: for what is derived from the rows
+    /// of a ledger, can be derived again and proves nothing.
+    ///
+    /// # Errors
+    /// The bytes are no entry, or of a kind that this build does not know.
+    pub fn glance(bytes: &[u8]) -> Result<Self, Error> {
+        let members = read::<&RawValue>(bytes)?;
+        let kind = Kind::parse(&members.kind);
+        let kind = kind.ok_or_else(|| Error::Kind(members.kind.clone().into_owned()))?;
+        let body = Body::read(kind, members.data)?;
+        Self::of(members, body)
     }
 
     /// Parses only the header of an entry of any kind, with a stand-in body.

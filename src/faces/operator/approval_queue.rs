@@ -277,7 +277,7 @@ impl Chain {
                 events.extend(chain.apply(row).filter(|_| row.run.is_none()));
                 continue;
             };
-            let entry = Entry::parse(&row.body).ok();
+            let entry = Entry::glance(&row.body).ok();
             events.extend(entry.and_then(|entry| over.entry(id).or_default().event(&entry)));
         }
         events.sort_by_key(|event| event.place.seq);
@@ -307,7 +307,7 @@ impl Chain {
         if row.run.is_none() {
             return self.apply_health(row).or_else(|| self.apply_alert(row));
         }
-        let entry = Entry::parse(&row.body).ok()?;
+        let entry = Entry::glance(&row.body).ok()?;
         let link = entry.run.as_ref()?;
         let (id, seq) = (link.run, link.seq);
         if entry.draft.kind() == Kind::RunSealed {

@@ -21,7 +21,7 @@ use crate::domain::id::{ChainId, Seq};
 use crate::domain::time::Timestamp;
 use crate::evidence::scores::ScoreReader;
 use crate::identity::IdentityError;
-use crate::index::Index;
+use crate::index::{FillPace, Index};
 use crate::ledger::Ledger;
 use crate::ledger::store::{LedgerReader, StoreError};
 use crate::ledger::vault::Vault;
@@ -123,6 +123,7 @@ pub struct OperatorApi {
     break_glass: std::sync::OnceLock<break_glass::BreakGlassParts>,
     evidence: std::sync::OnceLock<Arc<evidence::EvidenceService>>,
     index: std::sync::OnceLock<Index>,
+    pace: FillPace,
     scores: tokio::sync::Mutex<ScoreReader>,
     score_window: std::sync::OnceLock<TrustWindow>,
     sessions: std::sync::OnceLock<Arc<dyn SessionStore>>,
@@ -170,6 +171,7 @@ impl OperatorApi {
             break_glass,
             evidence,
             index: std::sync::OnceLock::new(),
+            pace: FillPace::default(),
             scores: tokio::sync::Mutex::default(),
             score_window: std::sync::OnceLock::new(),
             sessions: std::sync::OnceLock::new(),

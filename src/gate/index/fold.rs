@@ -57,7 +57,7 @@ impl EntryBatch {
         let last = rows.last()?;
         let (mut at, mut entries) = (from.at, Vec::new());
         for row in rows.iter().filter(|row| row.run.is_some() || row.seq == last.seq) {
-            if let Ok(entry) = Entry::parse(&row.body) {
+            if let Ok(entry) = Entry::glance(&row.body) {
                 at = entry.ts;
                 entries.push(entry);
             }

@@ -25,6 +25,7 @@ use store::IndexStore;
 
 mod columns;
 mod fold;
+mod pace;
 mod postgres;
 pub mod query;
 pub mod rows;
@@ -34,6 +35,7 @@ mod store;
 mod tally;
 mod words;
 
+pub use pace::FillPace;
 pub use rows::CallCounts;
 pub use select::{Found, PAGE_MAX, Place, RowSearch, RunFilter};
 pub use tally::{COUNTED_MAX, CallTally};

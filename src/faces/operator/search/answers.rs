@@ -63,37 +63,54 @@ impl OperatorApi {
         drop(self.index.set(index));
     }
 
-    /// Fills the index until it is stopped. What fails is tried again in the next round.
-    pub async fn keep_index(self: Arc<Self>, stop: CancellationToken) {
+    /// Fills the index until it is stopped, by what `spare` measures: thousandths of a core that idled since it was asked
+    /// before, at this time of the monotonic clock. What fails is tried again in the next round.
+    pub async fn keep_index(
+        self: Arc<Self>,
+        mut spare: impl FnMut(Duration) -> u64 + Send,
+        stop: CancellationToken,
+    ) {
         if self.index.get().is_none() {
             return;
         }
         let mut rounds = tokio::time::interval(ROUND);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut before = String::new();
+        // The first look only begins to measure.
+        spare(self.clock.monotonic());
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 _ = rounds.tick() => {}
             }
-            let Ok(search) = self.search() else { return };
-            let filled = async {
-                match search.index.turn().await? {
-                    true => search.fill(ROUND_MAX).await,
-                    false => Ok(search.index.reach()),
+            let began = self.clock.monotonic();
+            if let Some(most) = self.pace.round(began, ROUND_MAX) {
+                let why = self.fill_round(most).await;
+                if !why.is_empty() && why != before {
+                    tracing::warn!(error = %why, "the index of calls is not filled");
                 }
-            };
-            let why = match filled.await {
-                Ok(reach) => reach.broken.map(|broken| broken.to_string()).unwrap_or_default(),
-                Err(error) => error.to_string(),
-            };
-            if !why.is_empty() && why != before {
-                tracing::warn!(error = %why, "the index of calls is not filled");
+                before = why;
+                let ended = self.clock.monotonic();
+                self.pace.worked((began, ended), spare(ended));
             }
-            before = why;
             // What no follower has read by now is not read for the first of them.
             self.follow().await;
+        }
+    }
+
+    /// Reads at most so many new entries into the index; says why it was not filled to there.
+    async fn fill_round(&self, most: u64) -> String {
+        let Ok(search) = self.search() else { return String::new() };
+        let filled = async {
+            match search.index.turn().await? {
+                true => search.fill(most).await,
+                false => Ok(search.index.reach()),
+            }
+        };
+        match filled.await {
+            Ok(reach) => reach.broken.map(|broken| broken.to_string()).unwrap_or_default(),
+            Err(error) => error.to_string(),
         }
     }
 
@@ -113,6 +130,7 @@ impl OperatorApi {
     /// No index is kept, or the ledger cannot be read.
     pub(crate) async fn searched(&self) -> Result<Search<'_>, Problem> {
         let search = self.search()?;
+        self.pace.asked(self.clock.monotonic());
         search.fill(READ_MAX).await.map_err(|error| self.unsearched(error.into()))?;
         Ok(search)
     }
