@@ -26,6 +26,7 @@ mod echo;
 mod firewall;
 mod grown;
 mod http;
+mod indexed;
 mod writer;
 
 use std::sync::OnceLock;
@@ -74,8 +75,7 @@ fn main() {
     if args.first().is_some_and(|a| a == "echo-server") {
         return echo::serve(&args[1], &args[2]);
     }
-    let usage =
-        "road [-- --quick] [smoke calls writer policy firewall start entries runs] [--entries N]";
+    let usage = "road [-- --quick] [smoke calls writer policy firewall start index entries runs] [--entries N]";
     bench::run(usage, async |asked| measure(&Plan::of(asked)).await);
 }
 
@@ -99,6 +99,9 @@ async fn measure(plan: &Plan) {
     }
     if plan.asked.wants("calls") || plan.asked.wants("start") {
         calls::measure(plan, &folder, &database, &mut table).await;
+    }
+    if plan.asked.wants("index") {
+        indexed::measure(plan, &folder, tool::start().await, &mut table).await;
     }
     if plan.asked.wants("entries") || plan.asked.wants("runs") {
         let tool = tool::start().await;

@@ -18,30 +18,22 @@
 mod calls;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection, Row as _};
 use wicketgate::domain::id::ChainId;
 use wicketgate::domain::time::Timestamp;
-use wicketgate::enforce::Bounds;
 use wicketgate::index::query::Query;
 use wicketgate::index::{Index, RowSearch, RunFilter};
-use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
-use wicketgate::ledger::store::LedgerReader as _;
 use wicketgate_support::bench::load::{number, short};
 use wicketgate_support::bench::table::{Row, Table, Target};
 use wicketgate_support::bench::{self, Asked, cpu, floor};
-use wicketgate_support::in_process::Gate;
 use wicketgate_support::pg::{Pg, TestDb};
 
 use calls::Calls;
 
 /// Entries that the filler takes in one round.
 const ROUND: u64 = 50_000;
-/// How long the road is measured.
-const SPAN: Duration = Duration::from_secs(4);
 
 /// The queries, and what each asks for.
 fn queries(calls: u64) -> Vec<(&'static str, String)> {
@@ -205,52 +197,8 @@ async fn postgres(table: &mut Table, db: &TestDb, calls: u64) {
         .await;
 }
 
-/// What the filler costs beside the road: processor time of so many governed calls, and of filling them afterwards.
-async fn road(table: &mut Table, dir: &Path) {
-    let path = dir.join("ledger.sqlite");
-    let store = Arc::new(SqliteStore::open(&path).await.unwrap());
-    let ran = Arc::new(AtomicU64::new(0));
-    let gate = Arc::new(Gate::over(store, Bounds::default(), &ran).await);
-    let run = gate.run().await;
-    let (own, began) = (std::process::id(), Instant::now());
-    let before = cpu::of(own);
-    let callers = (0..128).map(|_| {
-        let (gate, run) = (Arc::clone(&gate), Arc::clone(&run));
-        tokio::spawn(async move {
-            while began.elapsed() < SPAN {
-                gate.call_tool(&run, "t2", "{}").await.unwrap();
-            }
-        })
-    });
-    for caller in callers.collect::<Vec<_>>() {
-        caller.await.unwrap();
-    }
-    let road = cpu::of(own) - before;
-    gate.end().await;
-    let reader = SqliteReader::open(&path).await.unwrap();
-    let index = Index::open(&dir.join("beside.sqlite")).unwrap();
-    let before = cpu::of(own);
-    let reach = index.fill(&reader, None, (Timestamp::from_millis(0), u64::MAX)).await.unwrap();
-    let filling = cpu::of(own) - before;
-    assert_eq!(
-        reader.chains().await.unwrap().iter().map(|row| row.head.size).sum::<u64>(),
-        reach.entries
-    );
-    let calls = ran.load(std::sync::atomic::Ordering::SeqCst) as f64;
-    let each = |of: Duration| of.as_secs_f64() * 1e6 / calls;
-    let share = filling.as_secs_f64() / road.as_secs_f64() * 100.0;
-    table.add(Row {
-        what: format!("filling beside the road, {calls} calls of 128 callers, processor time"),
-        ours: format!("{:.0} µs a call", each(filling)),
-        floor: format!("the road in this process: {:.0} µs a call", each(road)),
-        ratio: None,
-        target: Some(Target::Figure(share, 2.0, "% of the road")),
-    });
-    table.say(&format!("filling is {share:.1} % of the road's processor time"));
-}
-
 fn main() {
-    bench::run("search [-- --quick] [sqlite postgres road] [--calls N]", async |asked: Asked| {
+    bench::run("search [-- --quick] [sqlite postgres] [--calls N]", async |asked: Asked| {
         let calls =
             asked.number("--calls").unwrap_or(if asked.quick() { 50_000 } else { 1_000_000 });
         let mut table = Table::default();
@@ -262,9 +210,6 @@ fn main() {
         }
         if asked.wants("postgres") {
             postgres(&mut table, &db, calls).await;
-        }
-        if asked.wants("road") {
-            road(&mut table, dir.path()).await;
         }
         table.say(&floor::after(dir.path()));
         table.finish();

@@ -115,6 +115,16 @@ impl Folder {
             store: store.clone(),
         }
     }
+
+    /// Gives a sidecar an operator, and with that the operator API and an index of calls.
+    pub fn add_operator(&self, sidecar: &Sidecar) {
+        self.run(&["keygen", "--token", "operator", "--out", "operator.token"]);
+        let mut config = std::fs::read_to_string(&sidecar.config).unwrap();
+        config.push_str(
+            "operators: [{subject: ada, roles: [operator], token_file: operator.token}]\n",
+        );
+        std::fs::write(&sidecar.config, config).unwrap();
+    }
 }
 
 /// A configured sidecar.
