@@ -8,7 +8,8 @@ use std::path::Path;
 use super::zip;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::entries::Damage;
+use crate::domain::json::Json;
+use crate::entries::{Damage, EntryLine};
 
 /// The in-toto Statement v1.
 pub const MANIFEST: &str = "manifest.json";
@@ -50,6 +51,44 @@ pub const POLICY: &str = "policy/bundle.tar";
 pub const AGENT: &str = "agent/agent.yaml";
 /// The manifest's signature.
 pub const AGENT_SIG: &str = "agent/agent.yaml.sig.json";
+/// How the three files for people name the entries that they are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceForm {
+    /// Each place of an entry has its time: what earlier programs exported, `/1`.
+    Timed,
+    /// A place has no time: `times` of the file has those of all entries that it names, `/2`.
+    Untimed,
+}
+
+impl PlaceForm {
+    pub(crate) const fn version(self) -> u8 {
+        match self {
+            Self::Timed => 1,
+            Self::Untimed => 2,
+        }
+    }
+
+    /// The form of the files of a bundle, by the end of its `agent_run.json`: `v` is the last member of a canonical file.
+    #[must_use]
+    pub fn of(agent_run: Option<&[u8]>) -> Self {
+        match agent_run.is_some_and(|bytes| bytes.ends_with(br#"/1"}"#)) {
+            true => Self::Timed,
+            false => Self::Untimed,
+        }
+    }
+
+    /// The position of a line, and its time if that is part of this form.
+    pub(crate) fn place(self, line: &EntryLine) -> Json {
+        let mut members =
+            vec![("seq", Json::from(line.entry.seq)), ("leaf", Json::from(line.leaf.hex()))];
+        if self == Self::Timed {
+            members.push(("ts", Json::from(line.entry.ts.to_string())));
+        }
+        members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
+        Json::object(members)
+    }
+}
+
 /// The names of a further manifest and its signature, if a bundle has several.
 pub fn agent_files(digest: &Digest) -> (String, String) {
     let hex = digest.hex();

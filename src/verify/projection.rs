@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bundle::{AGENT_RUN, DECISION, TOOL_TRACE};
+use super::bundle::{AGENT_RUN, DECISION, PlaceForm, TOOL_TRACE};
 use super::conversation::{RunMessages, json};
 use super::payloads::{Payload, Payloads};
 use super::scope::Scope;
@@ -179,44 +179,6 @@ pub fn unenforced(line: &EntryLine) -> bool {
 #[must_use]
 pub fn is_observed(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| decision.binding == Binding::Observed)
-}
-
-/// How the files name the entries that they are about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PlaceForm {
-    /// Each place of an entry has its time: what earlier programs exported, `/1`.
-    Timed,
-    /// A place has no time: `times` of the file has those of all entries that it names, `/2`.
-    Untimed,
-}
-
-impl PlaceForm {
-    const fn version(self) -> u8 {
-        match self {
-            Self::Timed => 1,
-            Self::Untimed => 2,
-        }
-    }
-
-    /// The form of the files of a bundle, by the end of its `agent_run.json`: `v` is the last member of a canonical file.
-    #[must_use]
-    pub fn of(agent_run: Option<&[u8]>) -> Self {
-        match agent_run.is_some_and(|bytes| bytes.ends_with(br#"/1"}"#)) {
-            true => Self::Timed,
-            false => Self::Untimed,
-        }
-    }
-
-    /// The position of a line, and its time if that is part of this form.
-    fn place(self, line: &EntryLine) -> Json {
-        let mut members =
-            vec![("seq", Json::from(line.entry.seq)), ("leaf", Json::from(line.leaf.hex()))];
-        if self == Self::Timed {
-            members.push(("ts", Json::from(line.entry.ts.to_string())));
-        }
-        members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
-        Json::object(members)
-    }
 }
 
 /// One of the three files: what it has for a run, and which entries it names there.

@@ -469,17 +469,14 @@ impl Road {
             return;
         };
         let id = &finished.call().clone();
-        let settling = self.bring_and_settle(run, finished);
-        tokio::pin!(settling);
+        let unknown = || caller.send_replace(Some(Err(answer::unknown_for_now(id))));
+        let mut settling = std::pin::pin!(self.bring_and_settle(run, finished));
         // WHY lazily, and after the first look: what is computed of a large answer is no wait for the ledger.
         let late = async { tokio::time::sleep(self.settings.settle_wait).await };
         let settled = tokio::select! {
             biased;
             settled = &mut settling => settled,
-            () = late => {
-                caller.send_replace(Some(Err(answer::unknown_for_now(id))));
-                settling.await
-            }
+            () = late => { unknown(); settling.await }
         };
         run.leave_road(id, CallStage::Booked, outcome);
         let answered = caller.borrow().is_some();
@@ -494,9 +491,7 @@ impl Road {
                     caller.send_replace(Some(answer));
                 }
             }
-            Err(_) if !answered => {
-                caller.send_replace(Some(Err(answer::unknown_for_now(id))));
-            }
+            Err(_) if !answered => drop(unknown()),
             Err(_) => {}
         }
     }

@@ -14,7 +14,7 @@ use super::artifacts::Artifacts;
 use super::bundle::{self, Files, chain_folder};
 use super::disclosed::{DisclosureKeys, Redactions, disclose};
 use super::payloads::Payloads;
-use super::projection::{self, BundleMaterial, PlaceForm};
+use super::projection::{self, BundleMaterial};
 use super::query::{Filter, Query};
 use super::scope::{ChainSlice, Span};
 use super::statement::{self, Exporter, Subject};
@@ -266,7 +266,7 @@ fn sealed(
     missing.extend(approvals::put(order.artifacts, (slices, fleet), payloads, &mut files)?);
     let materials: Vec<BundleMaterial<'_>> =
         slices.iter().flat_map(|slice| slice.materials(payloads)).collect();
-    for (name, bytes) in projection::files(query.scope(), &materials, PlaceForm::Untimed) {
+    for (name, bytes) in projection::files(query.scope(), &materials, bundle::PlaceForm::Untimed) {
         files.put(name, bytes);
     }
     files.put(bundle::GUIDE, guide::GUIDE);

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
@@ -59,7 +58,7 @@ CREATE INDEX run_open ON run (at, chain, seq) WHERE sealed IS NULL;
 
 /// Connections for reading that are kept for the next search.
 const IDLE_MAX: usize = 2;
-/// Entries after which SQLite looks whether it still knows how many rows a value has.
+/// Entries of a chain after which SQLite looks whether it still knows how many rows a value has.
 const COUNTED_EVERY: u64 = 20_000;
 /// How long a statement waits for another process.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
@@ -70,8 +69,6 @@ type Done<T> = rusqlite::Result<T>;
 #[derive(Clone, Debug)]
 pub(super) struct SqliteIndex {
     writer: Arc<Mutex<Connection>>,
-    /// Entries since SQLite counted last.
-    uncounted: Arc<AtomicU64>,
     /// `None`: it is in memory, where there is one connection.
     file: Option<Arc<IndexFile>>,
 }
@@ -101,16 +98,12 @@ impl SqliteIndex {
             opened => opened,
         };
         let file = Arc::new(IndexFile { path: path.into(), idle: Mutex::default() });
-        Ok(Self::of(opened?, Some(file)))
+        Ok(Self { writer: Arc::new(Mutex::new(opened?)), file: Some(file) })
     }
 
     /// An empty index in memory.
     pub fn memory() -> Result<Self, Error> {
-        Ok(Self::of(open(None)?, None))
-    }
-
-    fn of(conn: Connection, file: Option<Arc<IndexFile>>) -> Self {
-        Self { writer: Arc::new(Mutex::new(conn)), uncounted: Arc::default(), file }
+        Ok(Self { writer: Arc::new(Mutex::new(open(None)?)), file: None })
     }
 
     async fn with<T: Send + 'static>(
@@ -166,20 +159,7 @@ impl SqliteIndex {
         from: Cursor,
         batch: EntryBatch,
     ) -> Result<Cursor, Error> {
-        let count = batch.to.next.saturating_sub(from.next);
-        let uncounted = self.uncounted.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        let counts = uncounted >= COUNTED_EVERY;
-        if counts {
-            self.uncounted.store(0, Ordering::Relaxed);
-        }
-        self.writing(move |conn| {
-            let at = put(conn, &chain, from, batch)?;
-            if counts {
-                count_rows(conn)?;
-            }
-            Ok(at)
-        })
-        .await
+        self.writing(move |conn| put(conn, &chain, from, batch)).await
     }
 
     /// Runs statements with one text each.
@@ -447,6 +427,10 @@ fn put(
     );
     tx.prepare_cached(&put.sql)?.execute(params_from_iter(&put.values))?;
     tx.commit()?;
+    let step = |at: Cursor| at.next.checked_div(COUNTED_EVERY);
+    if step(from) != step(to) {
+        count_rows(conn)?;
+    }
     Ok(to)
 }
 

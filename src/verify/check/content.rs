@@ -9,7 +9,7 @@ use super::case::Case;
 use super::report::{Outcome, Report};
 use super::windows;
 use crate::bundle::{
-    AGENT, AGENT_RUN, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, SCHEMA,
+    AGENT, AGENT_RUN, AGENT_SIG, CONTROLS, Files, GUIDE, PAGE, PAYLOADS, POLICY, PlaceForm, SCHEMA,
     agent_files,
 };
 use crate::crypto::dsse;
@@ -17,7 +17,7 @@ use crate::domain::digest::Digest;
 use crate::entries::amended::Amendments;
 use crate::entries::{Damage, EntryLine};
 use crate::payloads::{Is, Payload, Payloads, WithheldReason};
-use crate::projection::{self, BundleMaterial, PlaceForm, ProjectedCall, decides, is_observed};
+use crate::projection::{self, BundleMaterial, ProjectedCall, decides, is_observed};
 use crate::query::Query;
 use crate::record::chain::ManifestBound;
 use crate::record::run::RunOpened;
