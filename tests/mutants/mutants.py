@@ -2,8 +2,8 @@
 
 MUTANTS = [
     ("release_before_settle", "src/gate/enforce/mod.rs",
-     "        tokio::pin!(settling);\n",
-     "        tokio::pin!(settling);\n"
+     "        let mut settling = std::pin::pin!(self.bring_and_settle(run, finished));\n",
+     "        let mut settling = std::pin::pin!(self.bring_and_settle(run, finished));\n"
      "        caller.send_replace(Some(Err(Fault::new(Code::ToolFailed, \"early\"))));\n"),
     ("permit_before_durable", "src/gate/ledger/sequencer.rs",
      "        let mut batch = Arc::new(batch);\n        let mut pause",
