@@ -8,8 +8,7 @@ use std::path::Path;
 use super::zip;
 use crate::domain::digest::Digest;
 use crate::domain::id::Seq;
-use crate::domain::json::Json;
-use crate::entries::{Damage, EntryLine};
+use crate::entries::Damage;
 
 /// The in-toto Statement v1.
 pub const MANIFEST: &str = "manifest.json";
@@ -75,17 +74,6 @@ impl PlaceForm {
             true => Self::Timed,
             false => Self::Untimed,
         }
-    }
-
-    /// The position of a line, and its time if that is part of this form.
-    pub(crate) fn place(self, line: &EntryLine) -> Json {
-        let mut members =
-            vec![("seq", Json::from(line.entry.seq)), ("leaf", Json::from(line.leaf.hex()))];
-        if self == Self::Timed {
-            members.push(("ts", Json::from(line.entry.ts.to_string())));
-        }
-        members.extend(line.entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
-        Json::object(members)
     }
 }
 

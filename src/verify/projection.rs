@@ -1,5 +1,6 @@
 //! The three files for people, as pure functions of entries and payloads: always the same bytes.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bundle::{AGENT_RUN, DECISION, PlaceForm, TOOL_TRACE};
@@ -8,7 +9,7 @@ use super::payloads::{Payload, Payloads};
 use super::scope::Scope;
 use crate::domain::canonical;
 use crate::domain::effect::EffectKind;
-use crate::domain::id::{CallId, RunId};
+use crate::domain::id::{CallId, ChainId, RunId, Seq};
 use crate::domain::json::Json;
 use crate::domain::tier::Binding;
 use crate::domain::time::Timestamp;
@@ -181,51 +182,61 @@ pub fn is_observed(line: &EntryLine) -> bool {
     line.decision().is_some_and(|decision| decision.binding == Binding::Observed)
 }
 
-/// One of the three files: what it has for a run, and which entries it names there.
+/// The places that a file names, and when those entries were recorded.
+struct Places {
+    form: PlaceForm,
+    times: RefCell<BTreeMap<(ChainId, Seq), Timestamp>>,
+}
+
+impl Places {
+    /// The position of a line, and its time if that is part of this form.
+    fn place(&self, line: &EntryLine) -> Json {
+        let entry = &line.entry;
+        self.times.borrow_mut().insert((entry.chain, entry.seq), entry.ts);
+        let mut members = vec![("seq", Json::from(entry.seq)), ("leaf", line.leaf.hex().into())];
+        if self.form == PlaceForm::Timed {
+            members.push(("ts", Json::from(entry.ts.to_string())));
+        }
+        members.extend(entry.run.as_ref().map(|link| ("run_seq", Json::from(link.seq))));
+        Json::object(members)
+    }
+
+    /// The times of all places that were named, by chain and position.
+    fn times(self) -> Json {
+        let times = self.times.into_inner().into_iter().map(|((chain, seq), ts)| {
+            Json::object([
+                ("chain", Json::from(chain.to_string())),
+                ("seq", Json::from(seq)),
+                ("ts", Json::from(ts.to_string())),
+            ])
+        });
+        times.collect::<Vec<_>>().into()
+    }
+}
+
+/// One of the three files.
 struct RunFile {
     name: &'static str,
     /// What it is called in `v`, for one run and for several.
     v: [&'static str; 2],
-    members: for<'a> fn(&BundleMaterial<'a>, PlaceForm) -> JsonMembers,
-    named: for<'a> fn(&BundleMaterial<'a>) -> Vec<&'a EntryLine>,
+    /// What it has for a run.
+    members: fn(&BundleMaterial<'_>, &Places) -> JsonMembers,
 }
 
 type JsonMembers = Vec<(&'static str, Json)>;
 
 const RUN_FILES: [RunFile; 3] = [
-    RunFile {
-        name: AGENT_RUN,
-        v: ["agent_run", "agent_runs"],
-        members: agent_run,
-        named: |material| {
-            let ends = |line: &&EntryLine| line.is(Kind::RunOpened) || line.is(Kind::RunSealed);
-            let of_calls = material.calls().into_iter().flat_map(|call| {
-                let last = call.lines.last().copied();
-                call.lines.into_iter().take(1).chain(last)
-            });
-            material.of_run().filter(ends).chain(of_calls).collect()
-        },
-    },
-    RunFile {
-        name: DECISION,
-        v: ["decision", "decisions"],
-        members: decisions,
-        named: |material| material.of_run().filter(|line| decides(line)).collect(),
-    },
-    RunFile {
-        name: TOOL_TRACE,
-        v: ["tool_trace", "tool_traces"],
-        members: tool_trace,
-        named: |material| material.calls().into_iter().flat_map(|call| call.lines).collect(),
-    },
+    RunFile { name: AGENT_RUN, v: ["agent_run", "agent_runs"], members: agent_run },
+    RunFile { name: DECISION, v: ["decision", "decisions"], members: decisions },
+    RunFile { name: TOOL_TRACE, v: ["tool_trace", "tool_traces"], members: tool_trace },
 ];
 
 impl RunFile {
     fn bytes(&self, scope: Scope, materials: &[BundleMaterial<'_>], form: PlaceForm) -> Vec<u8> {
+        let ([one, many], places) = (self.v, Places { form, times: RefCell::default() });
         let v = |name| Json::from(format!("wicketgate/{name}/{}", form.version()));
         let of_run = |material: &BundleMaterial<'_>| {
-            let [one, _] = self.v;
-            let mut members = (self.members)(material, form);
+            let mut members = (self.members)(material, &places);
             members.push(("v", v(one)));
             members.push(("run", Json::from(material.run.to_string())));
             members
@@ -233,29 +244,14 @@ impl RunFile {
         let mut members = match (scope, materials) {
             (Scope::Run, [material]) => of_run(material),
             (Scope::Run | Scope::Range | Scope::Population, several) => {
-                let [_, many] = self.v;
                 let runs = several.iter().map(|material| Json::object(of_run(material)));
                 vec![("v", v(many)), ("runs", runs.collect::<Vec<_>>().into())]
             }
         };
         if form == PlaceForm::Untimed {
-            members.push(("times", self.times(materials)));
+            members.push(("times", places.times()));
         }
         canonical::bytes(&Json::object(members))
-    }
-
-    /// When each entry that the file names was recorded, by chain and position.
-    fn times(&self, materials: &[BundleMaterial<'_>]) -> Json {
-        let lines = materials.iter().flat_map(self.named);
-        let lines = lines.map(|line| ((line.entry.chain, line.entry.seq), line));
-        let times = BTreeMap::from_iter(lines).into_values().map(|line| {
-            Json::object([
-                ("chain", Json::from(line.entry.chain.to_string())),
-                ("seq", Json::from(line.entry.seq)),
-                ("ts", Json::from(line.entry.ts.to_string())),
-            ])
-        });
-        times.collect::<Vec<_>>().into()
     }
 }
 
@@ -269,7 +265,7 @@ pub fn files(
 }
 
 /// `agent_run.json`: the run, and its transcript call by call.
-fn agent_run(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
+fn agent_run(material: &BundleMaterial<'_>, places: &Places) -> JsonMembers {
     let lines: Vec<&EntryLine> = material.of_run().collect();
     let conversations = RunMessages::of(material.of_run(), material.payloads);
     let mut members = vec![
@@ -283,7 +279,7 @@ fn agent_run(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
             material
                 .calls()
                 .iter()
-                .map(|call| step(material, (&conversations, form), call))
+                .map(|call| step(material, (&conversations, places), call))
                 .collect::<Vec<_>>()
                 .into(),
         ),
@@ -300,14 +296,14 @@ fn agent_run(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
         members.push(("chain", Json::from(first.entry.chain.to_string())));
     }
     if let Some(first) = lines.first().filter(|first| first.is(Kind::RunOpened)) {
-        members.push(("opened", form.place(first)));
+        members.push(("opened", places.place(first)));
         // `run.opened` names the caller, the agent and the manifest: all of it, as recorded.
         members.push(("opening", Json::of(&first.entry.draft.body)));
     }
     let below = delegated(material);
     members.extend((!below.is_empty()).then(|| ("delegated", Json::of(&below))));
     if let Some(seal) = lines.iter().find(|line| line.is(Kind::RunSealed)) {
-        members.push(("sealed", form.place(seal)));
+        members.push(("sealed", places.place(seal)));
         members.push(("seal", Json::of(&seal.entry.draft.body)));
     }
     members
@@ -323,15 +319,16 @@ pub(crate) fn delegated(material: &BundleMaterial<'_>) -> Vec<String> {
 }
 
 /// `decision.json`: every decision in order.
-fn decisions(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
+fn decisions(material: &BundleMaterial<'_>, places: &Places) -> JsonMembers {
     let decided = material.of_run().filter(|line| decides(line));
-    let list: Vec<Json> = decided.map(|line| decision(line, form)).collect();
+    let list: Vec<Json> = decided.map(|line| decision(line, places)).collect();
     vec![("decisions", list.into())]
 }
 
 /// `tool_trace.json`: every call with its inputs, outputs and times.
-fn tool_trace(material: &BundleMaterial<'_>, form: PlaceForm) -> JsonMembers {
-    let list: Vec<Json> = material.calls().iter().map(|call| trace(material, call, form)).collect();
+fn tool_trace(material: &BundleMaterial<'_>, places: &Places) -> JsonMembers {
+    let list: Vec<Json> =
+        material.calls().iter().map(|call| trace(material, call, places)).collect();
     vec![("calls", list.into())]
 }
 
@@ -367,13 +364,13 @@ pub(crate) fn payloads<'m>(
 
 fn step(
     material: &BundleMaterial<'_>,
-    (conversations, form): (&RunMessages<'_>, PlaceForm),
+    (conversations, places): (&RunMessages<'_>, &Places),
     call: &ProjectedCall<'_>,
 ) -> Json {
     let mut members = vec![("call", Json::from(call.id.as_str()))];
     if let Some(first) = call.lines.first() {
         let draft = &first.entry.draft;
-        members.push(("asked", form.place(first)));
+        members.push(("asked", places.place(first)));
         members.extend(draft.tool.as_ref().map(|tool| ("tool", Json::from(tool.as_str()))));
         members.extend(draft.verdict.map(|v| ("verdict", Json::from(v.as_str()))));
         members.extend(draft.rule.as_ref().map(|rule| ("rule", Json::from(rule.as_str()))));
@@ -384,7 +381,7 @@ fn step(
         members.extend(of.map(|of| ("gate_of", Json::from(of.as_str()))));
     }
     if let Some(last) = call.lines.last() {
-        members.push(("ended", form.place(last)));
+        members.push(("ended", places.place(last)));
         members.push(("outcome", Json::from(last.kind())));
     }
     members.extend(call.covered_bytes().map(|bytes| ("covered_bytes", Json::from(bytes))));
@@ -423,10 +420,10 @@ pub(crate) fn is_of_model(effect: &Json) -> bool {
     effect.get("kind").and_then(Json::as_str) == Some(EffectKind::Model.as_str())
 }
 
-fn decision(line: &EntryLine, form: PlaceForm) -> Json {
+fn decision(line: &EntryLine, places: &Places) -> Json {
     let draft = &line.entry.draft;
     let mut members = vec![
-        ("at", form.place(line)),
+        ("at", places.place(line)),
         ("kind", Json::from(line.kind())),
         // Tier, definition, reasons, obligations, layers, engine…: all of it, as recorded.
         ("decision", Json::of(&draft.body)),
@@ -440,13 +437,13 @@ fn decision(line: &EntryLine, form: PlaceForm) -> Json {
     Json::object(members)
 }
 
-fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, form: PlaceForm) -> Json {
+fn trace(material: &BundleMaterial<'_>, call: &ProjectedCall<'_>, places: &Places) -> Json {
     let events: Vec<Json> = call
         .lines
         .iter()
         .map(|line| {
             let data = if decides(line) { None } else { Some(Json::of(&line.entry.draft.body)) };
-            let mut members = vec![("at", form.place(line)), ("kind", Json::from(line.kind()))];
+            let mut members = vec![("at", places.place(line)), ("kind", Json::from(line.kind()))];
             members.extend(data.map(|data| ("data", data)));
             Json::object(members)
         })

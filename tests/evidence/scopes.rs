@@ -23,7 +23,7 @@ use crate::forged::{ORIGIN, TestLedger, TestLedgers, json, key, run_id};
 const OTHER: &str = "wicketgate.dev/default/local/1/0";
 const FLEET: &str = "wicketgate.dev/default/fleet";
 
-fn bundle(reader: &dyn LedgerReader, query: &Query) -> Files {
+pub(crate) fn bundle(reader: &dyn LedgerReader, query: &Query) -> Files {
     let dir = tempfile::tempdir().unwrap();
     let exported = ask(reader, query, &[], &dir, &FleetDrafts::default()).unwrap();
     Files::read(&exported.dir).unwrap()

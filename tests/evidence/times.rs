@@ -7,18 +7,12 @@ use wicketgate::evidence::bundle::{AGENT_RUN, DECISION, Files, TOOL_TRACE};
 use wicketgate::evidence::query::{Filter, Query};
 use wicketgate::evidence::verify::{Outcome, verify_files};
 
-use crate::bundle::{EVIDENCE, FleetDrafts, ask, resign, trust};
-use crate::forged::{TestLedgers, key, run_id};
-use crate::scopes::library;
+use crate::bundle::{EVIDENCE, resign, trust};
+use crate::forged::{key, run_id};
+use crate::scopes::{bundle, library};
 
 /// An entry by its chain and position.
 type Place = (String, u64);
-
-fn bundle(ledgers: &TestLedgers, query: &Query) -> Files {
-    let dir = tempfile::tempdir().unwrap();
-    let exported = ask(ledgers, query, &[], &dir, &FleetDrafts::default()).unwrap();
-    Files::read(&exported.dir).unwrap()
-}
 
 fn document(files: &Files, name: &str) -> Value {
     serde_json::from_slice(files.get(name).unwrap()).unwrap()
