@@ -185,8 +185,8 @@ impl Road {
         if let Some(first) = first {
             self.metrics.first_byte(Duration::from_millis(first));
         }
-        if let (Some(Dialect::Responses | Dialect::Messages), Some(usage)) =
-            (at.dialect, &seen.usage)
+        if at.dialect.is_some_and(Dialect::refers_back)
+            && let Some(usage) = &seen.usage
             && let Outcome::Completed { result, .. } = &finished.ended().outcome
         {
             let by = GivenBy { tool: at.tool.clone(), upstream: usage.upstream.clone() };

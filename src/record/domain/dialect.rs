@@ -18,6 +18,17 @@ closed! {
     }
 }
 
+impl Dialect {
+    /// Whether a later request may refer to what a provider keeps of an answer, by an id in that answer.
+    #[must_use]
+    pub const fn refers_back(self) -> bool {
+        match self {
+            Self::Responses | Self::Messages => true,
+            Self::Chat | Self::Gemini | Self::Ollama => false,
+        }
+    }
+}
+
 closed! {
     /// What a request asks a model for.
     pub enum Operation {
