@@ -41,8 +41,10 @@ pub(super) fn folded(source: &str) -> Option<FoldedText> {
             Some(byte)
         } else {
             let shown = shown(c);
-            is_new |=
-                shown.is_none_or(|byte| byte.is_ascii_alphanumeric() || b"-_+/=.".contains(&byte));
+            // A dash between words is none of a token; prose is full of them.
+            let follows = || out.text.last().is_some_and(|before| is_of_token(*before));
+            is_new |= shown
+                .is_none_or(|byte| byte.is_ascii_alphanumeric() || is_of_token(byte) && follows());
             shown
         };
         // What is dropped belongs to the byte before it.
@@ -55,6 +57,10 @@ pub(super) fn folded(source: &str) -> Option<FoldedText> {
     is_new.then_some(out)
 }
 
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_+/=.".contains(&byte)
+}
+
 /// The ASCII character that one looks like; `None` if it is invisible.
 pub(super) fn shown(c: char) -> Option<u8> {
     if is_invisible(c) {
@@ -63,18 +69,18 @@ pub(super) fn shown(c: char) -> Option<u8> {
     if let Some(tag) = u32::from(c).checked_sub(0xe_0000).filter(|tag| (0x20..0x7f).contains(tag)) {
         return u8::try_from(tag).ok();
     }
-    if let Some(alike) = alike(c) {
-        return Some(alike);
+    if let Some(listed) = listed(c) {
+        return Some(listed);
     }
     let mut parts = c.nfkd().filter(|part| !is_combining_mark(*part));
-    let first = parts.next();
-    match (first, parts.next()) {
+    let (first, second) = (parts.next(), parts.next());
+    match (first, second) {
         // Only marks: they stand on the letter before.
         (None, _) => None,
         (Some(first), None) if first != c => Some(
             u8::try_from(first).ok().filter(u8::is_ascii).or_else(|| alike(first)).unwrap_or(OTHER),
         ),
-        _ => Some(OTHER),
+        _ => Some(confusable(c).unwrap_or(OTHER)),
     }
 }
 
@@ -88,7 +94,8 @@ pub(super) fn is_invisible(c: char) -> bool {
         | '\u{80}'..='\u{9f}')
 }
 
-/// Letters of other scripts, and the letters of ASCII that they look like (UTS 39), in the same order.
+/// Letters of other scripts, and the letters of ASCII that they look like, in the same order. WHY a list of our own before
+/// that of UTS 39: there `I`, `l`, `1` and `|` are one class, as are `O` and `0`; a token needs the very letter.
 const ALIKE: [(&str, &str); 5] = [
     (
         "\u{430}\u{435}\u{43e}\u{440}\u{441}\u{445}\u{443}\u{456}\u{458}\u{455}\u{501}\u{51b}\u{51d}\u{4bb}\u{4cf}\u{4af}\u{433}\u{475}\u{44c}",
@@ -114,9 +121,29 @@ const ALIKE: [(&str, &str); 5] = [
 
 /// The letter of ASCII that a letter of another script looks like.
 pub(super) fn alike(c: char) -> Option<u8> {
+    listed(c).or_else(|| confusable(c))
+}
+
+fn listed(c: char) -> Option<u8> {
     let mut pairs = ALIKE.iter().flat_map(|(from, to)| from.chars().zip(to.bytes()));
     // WHY the test first: most text of other scripts has letters that are far from these.
     (u32::from(c) < 0x1e00).then(|| pairs.find(|(from, _)| *from == c))?.map(|(_, to)| to)
+}
+
+/// The one character of ASCII that is the prototype of another one (UTS 39, section 4).
+fn confusable(c: char) -> Option<u8> {
+    // WHY the test first: texts of East Asia are long, and no ideograph and no syllable of Hangul is like ASCII.
+    if c.is_ascii() || matches!(c, '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}') {
+        return None;
+    }
+    let mut buffer = [0; 4];
+    let text: &str = c.encode_utf8(&mut buffer);
+    let mut parts = unicode_security::skeleton(text).filter(|part| !is_combining_mark(*part));
+    let (first, second) = (parts.next(), parts.next());
+    first
+        .filter(|_| second.is_none())
+        .and_then(|first| u8::try_from(first).ok())
+        .filter(u8::is_ascii)
 }
 
 #[cfg(test)]
@@ -135,5 +162,11 @@ mod tests {
         assert_eq!(shows("\u{e0067}\u{e0068}"), Some("gh".to_owned()));
         assert_eq!(shows("\u{1d420}\u{440}\u{65}\u{301}"), Some("gpe".to_owned()));
         assert_eq!(shows("日本"), None);
+        // Lisu, Deseret, Coptic; a hyphen, and one that breaks no line.
+        assert_eq!(shows("\u{a4d6}\u{a4f2}x"), Some("Glx".to_owned()));
+        assert_eq!(shows("\u{10404}\u{2c9f}x"), Some("Oox".to_owned()));
+        assert_eq!(shows("sk\u{2011}ant\u{2010}x"), Some("sk-ant-x".to_owned()));
+        assert_eq!(shows("one \u{2013} two"), None, "a dash between words");
+        assert_eq!(shows("\u{41e}\u{406}\u{4c0}"), Some("OIl".to_owned()), "the very letter");
     }
 }

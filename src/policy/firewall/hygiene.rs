@@ -1,6 +1,9 @@
 //! Characters that people do not see, and letters that look like others.
 
+use std::collections::HashSet;
 use std::ops::Range;
+
+use unicode_security::mixed_script::AugmentedScriptSet;
 
 use super::fold;
 use super::kinds::{Confidence, How};
@@ -140,31 +143,58 @@ fn unbalanced(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Words with letters of ASCII and letters of another script that look like such.
+/// Letters of a word that must look like those of ASCII before it can pass for another word of the text. WHY not fewer:
+/// words of three letters that are like some English one are common.
+const WHOLE_MIN: usize = 4;
+
+/// Words with letters of ASCII and letters of another script that look like such, and words of another script alone that
+/// look like a word of the same text.
 fn mixed(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    for word in text.split(|c: char| !c.is_alphanumeric()) {
-        let start = from;
-        from += word.len();
-        from += text.get(from..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-        if word.is_ascii() {
-            continue;
-        }
+    let (mut found, mut whole) = (Vec::new(), Vec::new());
+    let words = || words(text);
+    for (start, word) in words().filter(|(_, word)| !word.is_ascii()) {
         let latin = word.chars().filter(char::is_ascii_alphabetic).count();
         let others = || word.chars().filter(|c| !c.is_ascii() && is_of_other_script(*c));
-        let alike = others().count() > 0 && others().all(|c| fold::alike(c).is_some());
-        // One letter beside one of Greek is a formula.
-        if latin >= 2 && alike {
-            found.push(start..start + word.len());
+        let count = others().count();
+        if count == 0 || !others().all(|c| fold::alike(c).is_some()) {
+            continue;
         }
+        let range = start..start + word.len();
+        // One letter beside one of Greek is a formula.
+        if latin >= 2 {
+            found.push(range);
+        } else if latin == 0 && count >= WHOLE_MIN {
+            let alike = |c: char| fold::alike(c).map_or(c, char::from);
+            whole.push((word.chars().map(alike).collect::<String>(), range));
+        }
+    }
+    if !whole.is_empty() {
+        let known: HashSet<&str> =
+            words().map(|(_, word)| word).filter(|word| word.is_ascii()).collect();
+        found.extend(
+            whole.into_iter().filter(|(word, _)| known.contains(&**word)).map(|(_, range)| range),
+        );
+        found.sort_by_key(|range| range.start);
     }
     found
 }
 
-/// Greek, Cyrillic, Armenian and Cherokee.
+/// The words of a text, each with its place.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut from = 0;
+    text.split(|c: char| !c.is_alphanumeric()).map(move |word| {
+        let start = from;
+        from += word.len();
+        from += text.get(from..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        (start, word)
+    })
+}
+
+/// A letter of a script, and of another one than those of ASCII (UTS 39, section 5.1).
 fn is_of_other_script(c: char) -> bool {
-    matches!(u32::from(c), 0x370..=0x58f | 0x13a0..=0x13fd | 0x1c80..=0x1c8f | 0x2de0..=0x2dff | 0xab70..=0xabbf)
+    let mut scripts = AugmentedScriptSet::for_char(c);
+    scripts.intersect_with(AugmentedScriptSet::for_char('a'));
+    scripts.is_empty()
 }
 
 /// The kinds that [`stripped`] removes: their characters carry nothing that a person reads.
@@ -235,6 +265,11 @@ mod tests {
         assert_eq!(kinds("pass\u{200b}word"), ["zero_width"]);
         assert_eq!(stripped("pass\u{200b}word"), None, "what scripts need is never removed");
         assert_eq!(kinds("p\u{430}yp\u{430}l"), ["mixed_scripts"]);
+        // Lisu between letters of ASCII; Cyrillic alone, beside the word that it imitates.
+        assert_eq!(kinds("pa\u{a4ec}pal"), ["mixed_scripts"]);
+        let alone = "\u{440}\u{430}\u{443}\u{440}\u{430}\u{4cf}";
+        assert_eq!(kinds(&format!("paypal is not {alone}")), ["mixed_scripts"]);
+        assert_eq!(kinds(alone), Vec::<&str>::new(), "a word of its own");
     }
 
     #[test]
