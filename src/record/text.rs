@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::domain::closed::{read, textual};
+use crate::domain::closed::{read, textual, write_hex};
 use crate::domain::digest::Digest;
 use crate::domain::json::INT_MAX;
 
@@ -318,7 +318,7 @@ wraps!(
         let mut bytes = [0; 16];
         (lower && hex::decode_to_slice(text, &mut bytes).is_ok()).then_some(bytes)
     },
-    |bytes, f| f.write_str(&hex::encode(bytes))
+    |bytes, f| write_hex(bytes, f)
 );
 textual!(Nonce, "32 lowercase hex digits", "^[0-9a-f]{32}$");
 

@@ -35,6 +35,17 @@ impl<T, P: Fn(&str) -> Option<T>> Visitor<'_> for ClosedReader<T, P> {
     }
 }
 
+/// Writes bytes as lowercase hex digits. WHY not `hex::encode`: it collects a string character by character, and an entry has
+/// dozens of digests.
+pub(crate) fn write_hex<const BYTES: usize>(
+    bytes: &[u8; BYTES],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut digits = [[0_u8; 2]; BYTES];
+    hex::encode_to_slice(bytes, digits.as_flattened_mut()).map_err(|_| fmt::Error)?;
+    f.write_str(std::str::from_utf8(digits.as_flattened()).map_err(|_| fmt::Error)?)
+}
+
 /// Declares an enum of strings: each value has one text in files, messages and documents.
 #[macro_export]
 macro_rules! texts {

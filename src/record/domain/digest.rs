@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::canonical;
-use super::closed;
+use super::closed::{self, write_hex};
 use super::id::{CallId, RunId, ToolName};
 
 /// A SHA-256 value (32 bytes). Shown as 64 lowercase hex digits.
@@ -61,7 +61,7 @@ impl Digest {
 
     /// 64 lowercase hex digits.
     pub fn hex(&self) -> String {
-        hex::encode(self.0)
+        self.to_string()
     }
 
     /// `sha256:` and 64 lowercase hex digits.
@@ -84,13 +84,13 @@ impl<'de> Deserialize<'de> for Digest {
 
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.hex())
+        write_hex(&self.0, f)
     }
 }
 
 impl std::fmt::Debug for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.hex())
+        write_hex(&self.0, f)
     }
 }
 

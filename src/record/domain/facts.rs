@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::closed::{texts, textual};
+use super::closed::{texts, textual, write_hex};
 use super::digest::Digest;
 use super::id::ToolName;
 use super::taint::ToolRoles;
@@ -99,7 +99,7 @@ impl FindingMark {
 
 impl fmt::Display for FindingMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
+        write_hex(&self.0, f)
     }
 }
 
