@@ -272,8 +272,8 @@ async fn written(command: &Export) -> Result<Exit, Failure> {
 
 async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure> {
     let (key, artifacts) = command.means().map_err(Failure::usage)?;
-    // Tens of megabytes to be hashed, while the ledger is opened.
-    let program = tokio::task::spawn_blocking(export::program);
+    // Tens of megabytes are hashed beside the reading of the ledger.
+    drop(tokio::task::spawn_blocking(export::program));
     let key = signer::open(&key, &crate::config::environment);
     let key = key.map_err(Failure::usage)?;
     let recording =
@@ -296,7 +296,7 @@ async fn write(command: &Export, query: Query) -> Result<ExportedBundle, Failure
         out: &command.out,
         clock: &SystemClock::new(),
         version: contents::VERSION,
-        program: &program.await.unwrap_or_default(),
+        program: export::program,
         requester: &requester,
         since: &command.pinned(),
         payloads: command.payloads || whole_run,

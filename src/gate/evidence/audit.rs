@@ -241,7 +241,7 @@ async fn bundle(order: &AuditOrder<'_>, heads: &[Seq]) -> Result<Files, Error> {
         out: Path::new(""),
         clock: order.clock,
         version: contents::VERSION,
-        program: "",
+        program: || "",
         requester: "audit",
         since: heads,
         payloads: true,

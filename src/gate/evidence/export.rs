@@ -7,6 +7,7 @@
 use super::scope::Scope;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use async_trait::async_trait;
 
@@ -74,12 +75,13 @@ impl Recorder for DeferredFleetLog {
     }
 }
 
-/// SHA-256 of this program's own file, in hex; empty where it cannot be read. Reads tens of megabytes.
-pub fn program() -> String {
-    std::fs::File::open("/proc/self/exe")
-        .and_then(Digest::of_reader)
-        .map(|d| d.hex())
-        .unwrap_or_default()
+/// SHA-256 of this program's own file, in hex; empty where it cannot be read. The first call reads tens of megabytes.
+pub fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let read = std::fs::File::open("/proc/self/exe").and_then(Digest::of_reader);
+        read.map(|digest| digest.hex()).unwrap_or_default()
+    })
 }
 
 /// What to export, from where, to where, and which key signs.
@@ -100,8 +102,8 @@ pub struct ExportOrder<'a> {
     pub clock: &'a dyn Clock,
     /// Version of the program.
     pub version: &'a str,
-    /// SHA-256 of the program's file, in hex; empty if it cannot be read.
-    pub program: &'a str,
+    /// Tells the SHA-256 of the program's file, in hex; empty if it cannot be read.
+    pub program: fn() -> &'static str,
     /// The requester.
     pub requester: &'a str,
     /// Sizes of older heads to prove consistency from, for auditors who pinned one.
@@ -274,7 +276,7 @@ fn sealed(
     let exporter = Exporter {
         version: order.version.to_owned(),
         at: order.clock.now().to_string(),
-        sha256: order.program.to_owned(),
+        sha256: (order.program)().to_owned(),
         requester: order.requester.to_owned(),
     };
     let subject = Subject { query, slices, materials: &materials, payloads, files: &files };

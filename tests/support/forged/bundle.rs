@@ -95,7 +95,7 @@ pub fn order<T>(
         out: &dir.path().join("bundle"),
         clock: &SystemClock::new(),
         version: contents::VERSION,
-        program: "",
+        program: || "",
         requester: "uid:7",
         since,
         payloads: query.scope() == Scope::Run,
