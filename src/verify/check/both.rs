@@ -13,7 +13,10 @@ use crate::domain::tier::Tier;
 use crate::firewall::Class;
 use crate::policy::flow::{TaintInput, is_irreversible};
 use crate::policy::input::FirewallInput;
-use crate::record::call::{Decision, GuardedFinding, Taint};
+use crate::record::call::{Decision, GuardedFinding, MaskedKinds, Taint};
+
+/// Findings that an entry names at most.
+const NAMED_MAX: usize = 16;
 
 /// Whether the policy saw the taint that is recorded. An input of version 1 has none.
 pub(super) fn taint(input: &Input, decision: &Decision<'_>) -> Result<(), Error> {
@@ -104,6 +107,9 @@ pub(super) fn search(input: &Input, decision: &Decision<'_>) -> Result<(), Error
             return Err(Error::Search(name));
         }
     }
+    if decision.masked.is_some_and(|all| !masks_fit(all, decision.findings, &findings)) {
+        return Err(Error::Masked);
+    }
     // What is masked is not found again, and of a request to a model headers are searched too.
     let is_model = input.tool.kind == ToolKind::Model.as_str();
     if input.firewall.is_none() || masked || is_model {
@@ -111,6 +117,23 @@ pub(super) fn search(input: &Input, decision: &Decision<'_>) -> Result<(), Error
     }
     let is_there = |one: &GuardedFinding| findings.iter().any(|seen| is_same(one, seen));
     if decision.findings.iter().all(is_there) { Ok(()) } else { Err(Error::RecordedFindings) }
+}
+
+/// Whether the kinds that an entry calls masked are those of which each finding it names is, and the masked arguments have
+/// none of them. Earlier entries name no kinds.
+fn masks_fit(all: &MaskedKinds, named: &[GuardedFinding], seen: &[Finding]) -> bool {
+    let lists = [&all.configuration, &all.policy].into_iter().flatten();
+    let kinds: BTreeSet<&str> = lists.flat_map(|list| list.iter()).map(|kind| &**kind).collect();
+    let of = |redacted: bool| {
+        let some = named.iter().filter(|one| (one.action == GuardAction::Redact) == redacted);
+        some.map(|one| &*one.kind).collect::<BTreeSet<&str>>()
+    };
+    let (masked, passed) = (of(true), of(false));
+    let again = seen.iter().any(|one| kinds.contains(&*one.kind));
+    // An entry that names fewer names all.
+    let names_all = named.len() < NAMED_MAX;
+    let whole = masked.difference(&passed).copied().collect::<BTreeSet<&str>>() == kinds;
+    kinds.is_disjoint(&passed) && !again && (whole || !names_all)
 }
 
 /// Whether a finding of an entry is this one of the input. An entry names no place of personal data, and
@@ -129,4 +152,48 @@ fn is_same(one: &GuardedFinding, seen: &Finding) -> bool {
 
 fn number(of: usize) -> u64 {
     u64::try_from(of).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn named(kind: &str, action: &str) -> Value {
+        json!({"action": action, "class": "personal", "confidence": "high", "kind": kind, "path": "/a"})
+    }
+
+    /// Whether an entry with these masked kinds and findings fits an input with findings of these kinds.
+    fn fits(masked: Value, named: Vec<Value>, seen: &[&str]) -> bool {
+        let masked: MaskedKinds = serde_json::from_value(masked).unwrap();
+        let named: Vec<GuardedFinding> = serde_json::from_value(named.into()).unwrap();
+        let seen = seen.iter().map(|kind| {
+            let of = json!({"class": "personal", "confidence": "high", "kind": kind, "path": "/a"});
+            serde_json::from_value(of).unwrap()
+        });
+        masks_fit(&masked, &named, &seen.collect::<Vec<Finding>>())
+    }
+
+    #[test]
+    fn a_kind_is_called_masked_if_all_its_findings_are_and_none_is_in_the_masked_arguments() {
+        let email = || named("email", "redact");
+        assert!(fits(json!({"policy": ["email"]}), vec![email()], &["card"]));
+        let both = json!({"configuration": ["card"], "policy": ["email"]});
+        assert!(fits(both.clone(), vec![email(), named("card", "redact")], &[]));
+        assert!(!fits(both, vec![email()], &[]), "a kind of no finding");
+        assert!(!fits(json!({"policy": ["email"]}), vec![email()], &["email"]), "found again");
+        let passed = || vec![email(), named("email", "warn")];
+        assert!(!fits(json!({"policy": ["email"]}), passed(), &[]), "one passed");
+        assert!(
+            !fits(json!({"policy": ["card"]}), vec![email(), named("card", "redact")], &[]),
+            "one left out"
+        );
+        let many = || vec![email(); NAMED_MAX];
+        assert!(
+            fits(json!({"policy": ["card", "email"]}), many(), &[]),
+            "of one that is not named"
+        );
+        assert!(!fits(json!({"policy": ["card", "email"]}), many(), &["card"]), "found again");
+    }
 }

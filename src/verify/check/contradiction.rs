@@ -86,6 +86,10 @@ pub(super) enum Error {
     RecordedFindings,
     #[error("the policy saw a different `firewall.{0}` from the recorded one")]
     Search(&'static str),
+    #[error(
+        "the kinds that the entry calls masked are not those of its findings, or the masked arguments have one of them"
+    )]
+    Masked,
     #[error("the policy saw a different `taint.{0}` from the recorded one")]
     Taint(&'static str),
 }
