@@ -21,5 +21,6 @@ mod oidc;
 mod pages;
 mod replicas;
 mod sessions;
+mod tables;
 
 use wicketgate_support::record as json_entry;

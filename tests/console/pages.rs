@@ -111,6 +111,7 @@ async fn every_answer_has_exactly_these_headers() {
         let kind = match path.as_str() {
             _ if seen.status != 200 => "text/html; charset=utf-8",
             path if path.ends_with("/arguments") => "application/json",
+            path if path.ends_with(".csv") => "text/csv; charset=utf-8",
             "/console/live/events" => "text/event-stream",
             _ => "text/html; charset=utf-8",
         };
@@ -121,7 +122,7 @@ async fn every_answer_has_exactly_these_headers() {
 }
 
 #[tokio::test]
-async fn pages_have_no_script_of_their_own_and_agents_texts_are_texts() {
+async fn con_001_pages_have_no_script_of_their_own_and_agents_texts_are_texts() {
     let api = stage().await;
     // A file is stored, and a stream is read by a script: they are no pages.
     let is_page = |(_, seen): &(String, Seen)| {
@@ -249,7 +250,7 @@ async fn a_number_that_no_store_can_hold_is_of_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_of_another_tenant_is_not_there() {
+async fn con_009_what_is_of_another_tenant_is_not_there() {
     let api = ApiServer::of("other").await;
     let run = run_id(1);
     api.open_run(run).await;

@@ -112,7 +112,7 @@ async fn an_operator_who_is_removed_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_always_gets_the_same_answer_and_guessing_is_slowed_down() {
+async fn con_010_a_wrong_token_always_gets_the_same_answer_and_guessing_is_slowed_down() {
     let api = ApiServer::open().await;
     let good = token("anna");
     let mut pages = std::collections::BTreeSet::new();

@@ -9,6 +9,8 @@ mod assets;
 #[cfg(feature = "console")]
 mod cookie;
 #[cfg(feature = "console")]
+mod csv;
+#[cfg(feature = "console")]
 mod form;
 #[cfg(feature = "console")]
 mod guard;

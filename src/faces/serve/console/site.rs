@@ -132,8 +132,10 @@ pages! {
     GET "/console/decisions/{seq}", OrderDetail, pages::decisions::one;
     GET "/console/approvals/{run}/{call}/arguments", HeldCallDetail, pages::approvals::arguments;
     GET "/console/runs", Runs, pages::runs::list;
+    GET "/console/runs.csv", Runs, pages::runs::csv;
     GET "/console/runs/{run}", RunDetail, pages::runs::one;
     GET "/console/calls", Calls, pages::calls::list;
+    GET "/console/calls.csv", Calls, pages::calls::csv;
     GET "/console/calls/{chain}/{seq}", CallDetail, pages::calls::one;
     GET "/console/calls/{chain}/{seq}/payloads", CallPayloads, pages::calls::payloads;
     GET "/console/receipts/{chain}/{seq}/proof", ReceiptProof, pages::calls::proof;

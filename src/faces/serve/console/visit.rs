@@ -31,8 +31,15 @@ pub(super) const TOKEN: &str = "form";
 pub(super) enum Answer {
     /// A page, with its title.
     Page(String, Markup),
-    /// A file of JSON, which the browser stores under this name.
-    Download(String, String),
+    /// A file, which the browser stores.
+    Download {
+        /// Under this name.
+        name: String,
+        /// As this (RFC 9110, section 8.3).
+        media_type: &'static str,
+        /// What it holds.
+        text: String,
+    },
     /// Something was changed: the browser shows this path next.
     SeeOther(String),
     /// A file to keep, as a route answers with it.
@@ -177,7 +184,7 @@ impl Visit {
             Ok(Answer::Page(title, body)) => {
                 html(StatusCode::OK, frame(&self.console, Some(self), &title, &body))
             }
-            Ok(Answer::Download(name, text)) => file(&name, text),
+            Ok(Answer::Download { name, media_type, text }) => file(&name, media_type, text),
             Ok(Answer::SeeOther(path)) => see_other(&path),
             Ok(Answer::File(response)) => response,
             Ok(Answer::Events(response)) => response,
@@ -208,9 +215,9 @@ pub(super) fn see_other(path: &str) -> Response {
 }
 
 /// A file as a response: a browser stores it and shows nothing of it.
-fn file(name: &str, text: String) -> Response {
+fn file(name: &str, media_type: &'static str, text: String) -> Response {
     let mut response = Response::new(Body::from(text));
-    let kind = HeaderValue::from_static("application/json");
+    let kind = HeaderValue::from_static(media_type);
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     let stored = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
     let stored = stored.unwrap_or(HeaderValue::from_static("attachment"));

@@ -235,7 +235,8 @@ pub(in super::super) async fn arguments(visit: &mut Visit) -> Result<Answer, Fai
     let HeldCallDetail { facts, .. } = visit.ask::<route::HeldCallDetail>(path, ()).await?;
     let checked = facts.check(ApproverVerdict::Approve);
     checked.map_err(|error| Failure::new(StatusCode::CONFLICT, &error.message))?;
-    Ok(Answer::Download(format!("arguments-{}.json", facts.call), facts.arguments))
+    let name = format!("arguments-{}.json", facts.call);
+    Ok(Answer::Download { name, media_type: "application/json", text: facts.arguments })
 }
 
 /// All of one call, and for who decides the ways to do it.

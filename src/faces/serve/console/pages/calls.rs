@@ -8,11 +8,41 @@ use crate::domain::plural::many;
 use crate::operator::api::lookups::{CallDetail, CallLine, CallPayloads, ReceiptProof};
 use crate::operator::api::requests::{CallPath, CallSearch, ReceiptPath};
 use crate::operator::api::route;
+use crate::serve::console::csv::{Csv, ROWS_MAX};
 use crate::serve::console::visit::{Answer, Visit};
 
 const CALLS: &str = "/console/calls";
+/// Calls as a file.
+const FILE: &str = "/console/calls.csv";
 /// Lines of a list.
 const LINES: u64 = 100;
+/// Lines that a file asks for at a time: the most that a route answers with.
+pub(super) const FILE_LINES: u64 = 200;
+/// What a file shows of a call: the members of a line of the operator API.
+pub(super) const COLUMNS: &[&str] = &[
+    "at",
+    "agent",
+    "version",
+    "tool",
+    "tier",
+    "verdict",
+    "enforced",
+    "state",
+    "code",
+    "detail",
+    "rule",
+    "outcome",
+    "us",
+    "masked",
+    "findings",
+    "hosts",
+    "approvals",
+    "decided_by",
+    "run",
+    "call",
+    "chain",
+    "seq",
+];
 
 /// How far an answer reaches.
 pub(super) struct Found<'a> {
@@ -41,12 +71,39 @@ pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure>
                 (search(CALLS, (q, None), &html! {}))
                 (table(&calls.calls, "newest first"))
                 (more(CALLS, &[("q", q.unwrap_or_default())], &found))
+                (as_file(FILE, &[("q", q.unwrap_or_default())]))
             }
         }
         Err(failure) if failure.is_of_query() => search(CALLS, (q, Some(&failure)), &html! {}),
         Err(failure) => return Err(failure),
     };
     Ok(Answer::Page("Calls".to_owned(), body))
+}
+
+/// The calls of a list, as a file for spreadsheets.
+pub(in super::super) async fn csv(visit: &mut Visit) -> Result<Answer, Failure> {
+    let (mut file, mut cursor) = (Csv::of(COLUMNS), None);
+    loop {
+        let (q, limit) = (visit.query("q"), Some(FILE_LINES));
+        let asked = CallSearch { q, cursor, limit, ..CallSearch::default() };
+        let found = visit.ask::<route::Calls>((), asked).await?;
+        cursor = file.add(&found.calls, (found.as_of, found.next));
+        if cursor.is_none() {
+            return Ok(file.file("calls"));
+        }
+    }
+}
+
+/// The link to the same list as a file.
+pub(super) fn as_file(path: &str, asked: &[(&str, &str)]) -> Markup {
+    html! { p { a href=(address(path, asked)) { "Save as CSV" } ", at most " (ROWS_MAX) " rows" } }
+}
+
+/// A path with a query.
+fn address(path: &str, asked: &[(&str, &str)]) -> String {
+    let asked = asked.iter().filter(|(_, value)| !value.is_empty());
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(asked).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 /// The form of a search. It reads, so that its address can be kept and sent.
@@ -71,10 +128,8 @@ pub(super) fn search(
 /// How far a list reaches, and its next page.
 pub(super) fn more(path: &str, asked: &[(&str, &str)], found: &Found<'_>) -> Markup {
     let next = found.next.map(|cursor| {
-        let fields = asked.iter().copied().chain([("cursor", cursor)]);
-        let query =
-            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        format!("{path}?{query}")
+        let fields: Vec<_> = asked.iter().copied().chain([("cursor", cursor)]).collect();
+        address(path, &fields)
     });
     html! {
         @if let Some(next) = next { p { a href=(next) { "More" } } }

@@ -2,17 +2,38 @@
 
 use maud::{Markup, html};
 
-use super::calls::{self, Found};
+use super::calls::{self, FILE_LINES, Found};
 use super::{Failure, facts, id, shown, time};
 use crate::domain::plural::many;
 use crate::operator::api::lookups::{RunDetail, RunLine, Runs};
 use crate::operator::api::requests::{RunCalls, RunPath, RunSearch};
 use crate::operator::api::route;
+use crate::serve::console::csv::Csv;
 use crate::serve::console::visit::{Answer, Visit};
 
 const RUNS: &str = "/console/runs";
+/// Runs as a file.
+const FILE: &str = "/console/runs.csv";
+/// What a file shows of a run: the members of a line of the operator API.
+pub(super) const COLUMNS: &[&str] = &[
+    "opened",
+    "agent",
+    "version",
+    "sealed",
+    "reason",
+    "calls",
+    "in_flight",
+    "held",
+    "denied",
+    "parent",
+    "manifest",
+    "origin",
+    "run",
+];
 /// Which runs a search can be about.
-const STATES: [&str; 3] = ["open", "sealed", "all"];
+const STATES: [&str; 3] = [OPEN, "sealed", "all"];
+/// Those that are shown unless others are asked for.
+const OPEN: &str = "open";
 /// Lines of a list.
 const LINES: u64 = 100;
 
@@ -26,15 +47,39 @@ pub(in super::super) async fn list(visit: &mut Visit) -> Result<Answer, Failure>
         ..RunSearch::default()
     };
     let body = match visit.ask::<route::Runs>((), asked.clone()).await {
-        Ok(runs) => html! { (form(&asked, None)) (table(&runs)) (more(&asked, &runs)) },
+        Ok(runs) => {
+            let file = [("state", state(&asked)), ("q", asked.q.as_deref().unwrap_or_default())];
+            html! { (form(&asked, None)) (table(&runs)) (more(&asked, &runs)) (calls::as_file(FILE, &file)) }
+        }
         Err(failure) if failure.is_of_query() => form(&asked, Some(&failure)),
         Err(failure) => return Err(failure),
     };
     Ok(Answer::Page("Runs".to_owned(), body))
 }
 
+/// The runs of a list, as a file for spreadsheets.
+pub(in super::super) async fn csv(visit: &mut Visit) -> Result<Answer, Failure> {
+    let (mut file, mut cursor) = (Csv::of(COLUMNS), None);
+    loop {
+        let (q, limit) = (visit.query("q"), Some(FILE_LINES));
+        // Said also where it is what is meant without: so each answer is a search, which has all pages.
+        let state = visit.query("state").or_else(|| Some(OPEN.to_owned()));
+        let asked = RunSearch { state, q, cursor, limit, ..RunSearch::default() };
+        let found = visit.ask::<route::Runs>((), asked).await?;
+        cursor = file.add(&found.runs, (found.as_of, found.next));
+        if cursor.is_none() {
+            return Ok(file.file("runs"));
+        }
+    }
+}
+
+/// Which runs are asked for.
+fn state(asked: &RunSearch) -> &str {
+    asked.state.as_deref().unwrap_or(OPEN)
+}
+
 fn form(asked: &RunSearch, failure: Option<&Failure>) -> Markup {
-    let state = asked.state.as_deref().unwrap_or("open");
+    let state = state(asked);
     calls::search(
         RUNS,
         (asked.q.as_deref(), failure),
@@ -48,9 +93,12 @@ fn form(asked: &RunSearch, failure: Option<&Failure>) -> Markup {
 }
 
 fn more(asked: &RunSearch, runs: &Runs) -> Markup {
-    let state = asked.state.as_deref().unwrap_or("open");
     let found = Found { as_of: &runs.as_of, behind: runs.behind, next: runs.next.as_deref() };
-    calls::more(RUNS, &[("state", state), ("q", asked.q.as_deref().unwrap_or_default())], &found)
+    calls::more(
+        RUNS,
+        &[("state", state(asked)), ("q", asked.q.as_deref().unwrap_or_default())],
+        &found,
+    )
 }
 
 /// Runs, as they are ordered in the answer.

@@ -1,5 +1,6 @@
 //! No recorded text becomes markup, hides something, or imitates what was spelled out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -255,6 +256,18 @@ fn a_held_call_shows_texts_as_texts() {
 }
 
 #[test]
+fn a_file_shows_every_member_of_a_line() {
+    let columns = |all: &[&'static str]| all.iter().copied().collect::<BTreeSet<_>>();
+    let members = |line: &Value| {
+        let line = line.as_object().unwrap();
+        line.keys().cloned().collect::<Vec<_>>()
+    };
+    for (columns, line) in [(columns(calls::COLUMNS), call()), (columns(runs::COLUMNS), run())] {
+        assert_eq!(members(&line), columns.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_decision_and_a_key_show_texts_as_texts() {
     let line = read::<crate::operator::api::lookups::CallLine>(call());
     let path = HeldCallPath { run: HOSTILE.to_owned(), call: HOSTILE.to_owned() };
@@ -270,7 +283,7 @@ fn a_decision_and_a_key_show_texts_as_texts() {
     }
     let who = crate::operator::operators::Operator {
         subject: HOSTILE.to_owned(),
-        roles: std::collections::BTreeSet::new(),
+        roles: BTreeSet::new(),
         auth: HOSTILE.to_owned(),
     };
     assert_harmless(me::page(&who, Err(HOSTILE)));
