@@ -15,8 +15,8 @@ use crate::domain::plural::many;
 /// Pack the configuration and the files that it names into one signed archive.
 ///
 /// The archive is one text file, so it fits into a ConfigMap, a Secret, an image or a volume. It holds every file of the
-/// directory except hidden files, private keys and tokens: those stay files of their own, at absolute paths. `--config` is
-/// a path below the directory. A gate reads the archive with `wicketgate serve --config-archive` and trusts the public half
+/// directory except hidden files, private keys, tokens, and files that not all users may read, as a gate wants its secrets:
+/// those stay files of their own, at absolute paths. `--config` is a path below the directory. A gate reads the archive with `wicketgate serve --config-archive` and trusts the public half
 /// of the key, which must reach the gate another way.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -49,9 +49,9 @@ pub fn run(args: &Args) -> Exit {
 }
 
 fn packed(args: &Args) -> Result<Exit, Failure> {
-    let gathered = archive::gather(&args.dir, &args.without).map_err(Failure::invalid)?;
-    let Gathered { files, omitted } = gathered;
     let name = shown(&args.at.config);
+    let gathered = archive::gather(&args.dir, &name, &args.without).map_err(Failure::invalid)?;
+    let Gathered { files, omitted } = gathered;
     if !files.contains_key(&name) {
         let path = args.dir.clone();
         return Err(Failure::invalid(SignedArchiveError::Missing { name, path }));

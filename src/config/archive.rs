@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::complete::complete;
@@ -324,11 +324,17 @@ pub struct Gathered {
     pub omitted: Vec<Omitted>,
 }
 
-/// The files of a directory for an archive, but for these.
+/// The files of a directory for an archive, but for these. WHY files that others may not read are left out: a gate takes no
+/// secret from another file, so no secret of its is in an archive, whatever it looks like. `config` is the configuration, which
+/// names secrets and has none.
 ///
 /// # Errors
 /// A file that cannot be read, or that can be in no archive.
-pub fn gather(dir: &Path, without: &[String]) -> Result<Gathered, SignedArchiveError> {
+pub fn gather(
+    dir: &Path,
+    config: &str,
+    without: &[String],
+) -> Result<Gathered, SignedArchiveError> {
     let (mut files, mut omitted) = (BTreeMap::new(), Vec::new());
     let is_below = |name: &str, of: &str| {
         let of = of.trim_end_matches('/');
@@ -351,7 +357,10 @@ pub fn gather(dir: &Path, without: &[String]) -> Result<Gathered, SignedArchiveE
         }
         let path = dir.join(&name);
         let bytes = std::fs::read(&path).map_err(SignedArchiveError::at(&path))?;
-        match secret(&bytes) {
+        let mode = std::fs::metadata(&path).map_err(SignedArchiveError::at(&path))?.mode();
+        let kept =
+            (mode & 0o007 == 0 && name != config).then_some("a file that only some may read");
+        match secret(&bytes).or(kept) {
             Some(why) => omitted.push(Omitted { name, why }),
             None => drop(files.insert(name, bytes)),
         }

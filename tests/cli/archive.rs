@@ -1,6 +1,7 @@
 //! `wicketgate config pack`, and `wicketgate check` of what it made.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 
 use wicketgate::config::archive::PAYLOAD_TYPE;
 use wicketgate::crypto::dsse;
@@ -114,6 +115,10 @@ fn secrets_and_hidden_files_are_left_out_of_an_archive_and_named() {
     }
     folder.run(&["config", "keygen", "--token", "agent", "--out", "gate/agent.token"]).ends(0);
     folder.write("gate/.env", "A=B");
+    // What looks like nothing known: a gate would take it as a secret only with this mode.
+    folder.write("gate/database.url", "postgres://gate:hunter2@db/ledger");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(folder.path("gate/database.url"), private).unwrap();
     folder.write("gate/notes.txt", "not for the gate");
     let packed = pack(&folder, &["--without", "notes.txt"]).ends(0);
     for line in [
@@ -121,6 +126,7 @@ fn secrets_and_hidden_files_are_left_out_of_an_archive_and_named() {
         "left out: keys/archive.pem (a private key)",
         "left out: agent.token (a token)",
         "left out: .env (a hidden file)",
+        "left out: database.url (a file that only some may read)",
     ] {
         assert!(packed.err.contains(line), "`{line}` is not in {}", packed.err);
     }
