@@ -247,10 +247,15 @@ pub(super) fn keys(files: &[PathBuf], problems: &mut Vec<String>) -> Vec<PublicK
 }
 
 pub(super) fn private_dir(dir: &Path) -> Result<(), System> {
+    private_dir_for("state directory", dir)
+}
+
+/// The same, for what an error calls it.
+pub(super) fn private_dir_for(what: &'static str, dir: &Path) -> Result<(), System> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| {
         let path = dir.display().to_string();
-        System::Directory { what: "state directory", path, source }
+        System::Directory { what, path, source }
     })
 }
 

@@ -36,6 +36,9 @@ pub(super) fn operator_part(config: &Config) -> Result<Option<Evidence>, Error> 
         .map_err(|why| Error::wrong(format!("evidence: {why}")))?;
     let scratch_dir = config.state.join(SCRATCH);
     checked::private_dir(&scratch_dir)?;
+    if let Some(sealed) = &config.evidence.sealed {
+        checked::private_dir_for("directory of sealed runs (`evidence.sealed`)", sealed)?;
+    }
     let postgres = matches!(config.ledger, config::Ledger::Postgres(_));
     Ok(Some(Evidence {
         archive: Arc::new(Configured(config.clone())),

@@ -89,7 +89,7 @@ async fn run(config: Config, exported: MetricsSource) -> Result<Ended, Error> {
     tracing::info!(addr = %listener.address(), tls = tls.is_some(), "operator API listening");
     let (recovered_out, _recovered) = oneshot::channel();
     let mut writing = tokio::spawn(writer.run(stop.clone(), recovered_out));
-    let tasks = operators::tasks(&api, hook, &stop);
+    let tasks = operators::tasks(&api, (hook, config.evidence.sealed.clone()), &stop);
     let watch = HubWatch {
         readiness: ready_out,
         certificates,

@@ -106,7 +106,8 @@ pub(super) async fn listen(
     let settings = operator::OperatorSettings { socket, patient: true, ..settings };
     let api = operator_api(checked, sources).await?;
     let hook = webhook(&checked.config)?;
-    let tasks = api.as_ref().map(|api| operators::tasks(api, hook, &stop)).unwrap_or_default();
+    let works = (hook, config.evidence.sealed.clone());
+    let tasks = api.as_ref().map(|api| operators::tasks(api, works, &stop)).unwrap_or_default();
     let operators = operator::serve_with(settings, view, api.clone(), stop.clone());
     let operators = operators.map_err(System::from)?;
     let listening = Listeners {

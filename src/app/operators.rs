@@ -1,5 +1,6 @@
 //! The operator API of this machine: on SQLite the sidecar answers operators itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -26,9 +27,14 @@ pub(super) async fn operator_api(
         tracing::warn!("{problem}");
     }
     let live = checked.live();
-    let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else { return Ok(None) };
+    let sealed = &checked.config.evidence.sealed;
+    let config::Ledger::Sqlite(sqlite) = &checked.config.ledger else {
+        let why = "evidence.sealed: on Postgres the hub stores the bundles of sealed runs; set it in the hub's configuration";
+        return if sealed.is_some() { Err(Error::wrong(why)) } else { Ok(None) };
+    };
     let OrderList::Sqlite(followed) = sources.list else { return Ok(None) };
-    if live.operators.is_empty() && checked.config.approvals.webhook.is_none() {
+    let hook = &checked.config.approvals.webhook;
+    if live.operators.is_empty() && hook.is_none() && sealed.is_none() {
         return Ok(None);
     }
     let reader = SqliteReader::open(&sqlite.path).await.map_err(System::ledger)?;
@@ -67,16 +73,19 @@ pub(super) async fn operator_api(
     Ok(Some(Arc::new(api)))
 }
 
-/// What works for the operator API until it is stopped: its index of calls, and notices about held calls.
+/// What works for the operator API until it is stopped: its index of calls, notices about held calls, and bundles of
+/// sealed runs in this directory.
 pub(super) fn tasks(
     api: &Arc<OperatorApi>,
-    hook: Option<Webhook>,
+    (hook, sealed): (Option<Webhook>, Option<PathBuf>),
     stop: &CancellationToken,
 ) -> Vec<JoinHandle<()>> {
     let mut spare = super::spare::SpareCores::new();
     let index = Arc::clone(api).keep_index(move |now| spare.look(now), stop.clone());
     let mut tasks = vec![tokio::spawn(index)];
     tasks.extend(hook.map(|hook| tokio::spawn(hook.run(Arc::clone(api), stop.clone()))));
+    let keep = |sealed| tokio::spawn(Arc::clone(api).keep_bundles(sealed, stop.clone()));
+    tasks.extend(sealed.map(keep));
     tasks
 }
 

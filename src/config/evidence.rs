@@ -30,6 +30,11 @@ pub struct Evidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FilePath>")]
     pub eraser_url_file: Option<PathBuf>,
+    /// Directory in which the bundle of each run is stored once the run is sealed, as `RUN.zip` with its payloads. It should
+    /// be on another volume than the ledger. Erasures do not reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FilePath>")]
+    pub sealed: Option<PathBuf>,
     /// A trust file, as `wicketgate evidence verify --trust` reads it: keys and heads that also count when this
     /// process verifies its own ledger for an auditor. Its own keys always count.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,6 +60,9 @@ pub(super) fn check(config: &Value) -> Vec<(String, String)> {
     let Some(key) = &evidence.key else {
         if evidence.eraser_url_file.is_some() {
             problems.push((at("key"), "set it: it signs the receipts of erasures".to_owned()));
+        }
+        if evidence.sealed.is_some() {
+            problems.push((at("key"), "set it: it signs the bundles of sealed runs".to_owned()));
         }
         return problems;
     };

@@ -41,6 +41,7 @@ mod projected;
 mod proposals;
 mod reaper;
 mod refused;
+mod sealed_runs;
 mod table;
 mod tls;
 mod trusted;

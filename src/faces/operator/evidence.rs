@@ -80,7 +80,7 @@ crate::record::debug_by!(Evidence: store);
 pub(super) struct EvidenceService {
     pub(super) evidence: Evidence,
     /// One export at a time: each holds its bundle in memory until it is written.
-    exporting: Arc<Semaphore>,
+    pub(super) exporting: Arc<Semaphore>,
     /// One erasure or hold at a time: each holds the fleet log.
     erasing: Arc<Semaphore>,
     /// Operators whose verification of the ledger runs.

@@ -3,6 +3,7 @@
 //! One export runs at a time, because a bundle is made in memory. Its file is unlinked before the
 //! first byte leaves, so that no crash leaves a bundle behind.
 
+use std::fmt;
 use std::io::Seek as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use super::{Cause, OperatorApi};
 use crate::clock::{Clock, random16};
 use crate::domain::code::Code;
 use crate::domain::digest::Digest;
-use crate::domain::id::Seq;
+use crate::domain::id::{RunId, Seq};
 use crate::domain::json::Json;
 use crate::evidence::disclosed::Redactions;
 use crate::evidence::export::{self, DeferredFleetLog, ExportOrder, ExportedBundle};
@@ -70,7 +71,7 @@ pub struct ExportedFile {
 
 /// Why the export failed.
 #[derive(Debug)]
-enum Failed {
+pub(super) enum Failed {
     /// The client disconnected.
     Left,
     /// The fleet log or the evidence key cannot be used.
@@ -87,7 +88,7 @@ impl From<Error> for Failed {
 }
 
 /// Everything one export needs to run independently of its request.
-struct Job {
+pub(super) struct Job {
     service: Arc<EvidenceService>,
     permit: OwnedSemaphorePermit,
     selection: Selection,
@@ -95,7 +96,6 @@ struct Job {
     requester: String,
     vault: Option<Arc<Vault>>,
     clock: Arc<dyn Clock>,
-    name: String,
 }
 
 impl OperatorApi {
@@ -135,50 +135,118 @@ impl OperatorApi {
         let selection = self.selection(request.request)?;
         let service = self.evidence()?;
         let permit = self.export_place(&service)?;
-        let (tenant, requester) = (self.tenant.clone(), by(&request.who));
-        let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
+        let job = self.job((service, permit), selection, by(&request.who));
         let name = format!("{}.zip", hex::encode(random16(&*self.entropy)));
-        let job = Job { service, permit, selection, tenant, requester, vault, clock, name };
-        let ended = Failed::Unusable("it ended early".into());
-        let made = apart(|| job.run(), (Failed::Left, ended)).await;
+        let made = apart(|| job.prepared(name), (Failed::Left, Failed::early())).await;
         made.map_err(|failed| self.refuse(problem(&failed)))
+    }
+
+    fn job(
+        &self,
+        (service, permit): (Arc<EvidenceService>, OwnedSemaphorePermit),
+        selection: Selection,
+        requester: String,
+    ) -> Job {
+        let (vault, clock) = (self.vault.clone(), Arc::clone(&self.clock));
+        Job { service, permit, selection, tenant: self.tenant.clone(), requester, vault, clock }
+    }
+
+    /// The export of one run with its payloads, on behalf of this requester, once no other one is being made.
+    pub(super) async fn job_of_run(
+        &self,
+        service: &Arc<EvidenceService>,
+        run: RunId,
+        requester: String,
+    ) -> Result<Job, Failed> {
+        let permit = Arc::clone(&service.exporting).acquire_owned().await;
+        let permit = permit.map_err(|_closed| Failed::early())?;
+        let redactions = Redactions::default();
+        let selection =
+            Selection { query: Query::Run(run), since: Vec::new(), payloads: true, redactions };
+        Ok(self.job((Arc::clone(service), permit), selection, requester))
+    }
+}
+
+impl Failed {
+    /// The work panicked, or this process ends.
+    pub(super) fn early() -> Self {
+        Self::Unusable("it ended early".into())
+    }
+
+    /// Whether it would fail again: there is no bundle of what was selected.
+    pub(super) const fn is_final(&self) -> bool {
+        match self {
+            Self::Export(error) => match error {
+                Error::Ledger { .. }
+                | Error::NoRun(_)
+                | Error::NoLog(_)
+                | Error::NoSpan { .. }
+                | Error::Pruned { .. }
+                | Error::Gone { .. }
+                | Error::Artifact { .. } => true,
+                Error::Store(_)
+                | Error::Unrecorded(_)
+                | Error::Io { .. }
+                | Error::Unsigned(_)
+                | Error::Occupied(_) => false,
+            },
+            Self::Left | Self::Unusable(_) | Self::Scratch(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Left => f.write_str("it was given up"),
+            Self::Unusable(why) => write!(f, "{why}"),
+            Self::Scratch(why) => write!(f, "{why}"),
+            Self::Export(why) => write!(f, "{why}"),
+        }
     }
 }
 
 impl Job {
-    async fn run(self) -> Result<ExportedFile, Failed> {
-        let Self { service, permit, selection, tenant, requester, vault, clock, name } = self;
-        let evidence = &service.evidence;
+    /// Makes the bundle in a file that has no name any more, to be sent.
+    async fn prepared(self, name: String) -> Result<ExportedFile, Failed> {
+        let scratch = &self.service.evidence.scratch;
         let archive = |path: &Path| path.extension().is_some_and(|end| end == "zip");
-        sweep(&evidence.scratch, archive).map_err(Failed::Scratch)?;
+        sweep(scratch, archive).map_err(Failed::Scratch)?;
+        let out = scratch.join(name);
+        let exported = self.written(&out).await?;
+        let mut file = std::fs::File::open(&out).map_err(Failed::Scratch)?;
+        std::fs::remove_file(&out).map_err(Failed::Scratch)?;
+        let bytes = file.metadata().map_err(Failed::Scratch)?.len();
+        let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
+        file.rewind().map_err(Failed::Scratch)?;
+        Ok(ExportedFile { file, bytes, digest, exported, permit: self.permit })
+    }
+
+    /// Makes the bundle, records that, and writes it to this file.
+    pub(super) async fn written(&self, out: &Path) -> Result<ExportedBundle, Failed> {
+        let Self { service, selection, tenant, requester, vault, clock, permit: _ } = self;
+        let evidence = &service.evidence;
         let reader = evidence.archive.reader().await.map_err(Error::Store)?;
         let recorder =
             DeferredFleetLog::of(evidence.archive.fleet().await.map_err(Failed::Unusable)?);
-        let out = evidence.scratch.join(name);
         let order = ExportOrder {
             reader: reader.as_ref(),
-            tenant: &tenant,
+            tenant,
             query: &selection.query,
             artifacts: &evidence.artifacts,
             key: &*evidence.key,
-            out: &out,
-            clock: &*clock,
+            out,
+            clock: &**clock,
             version: contents::VERSION,
-            program: &export::program(),
-            requester: &requester,
+            program: export::program,
+            requester,
             since: &selection.since,
             payloads: selection.payloads,
             vault: vault.as_deref(),
             redactions: &selection.redactions,
             recorder: &recorder,
         };
-        let exported = export::export(&order).await?;
-        let mut file = std::fs::File::open(&out).map_err(Failed::Scratch)?;
-        std::fs::remove_file(&out).map_err(Failed::Scratch)?;
-        let bytes = file.metadata().map_err(Failed::Scratch)?.len();
-        let digest = Digest::of_reader(&mut file).map_err(Failed::Scratch)?;
-        file.rewind().map_err(Failed::Scratch)?;
-        Ok(ExportedFile { file, bytes, digest, exported, permit })
+        Ok(export::export(&order).await?)
     }
 }
 
@@ -193,7 +261,7 @@ pub(super) fn sweep(scratch: &Path, swept: impl Fn(&Path) -> bool) -> std::io::R
     Ok(())
 }
 
-fn unwritten(why: &dyn std::fmt::Display) -> Problem {
+fn unwritten(why: &dyn fmt::Display) -> Problem {
     tracing::error!(%why, "an export failed");
     let message = "the bundle cannot be made: the log of this process says why";
     Problem::new(Code::NotReady, "export.failed", message)

@@ -56,6 +56,7 @@ pub mod operators;
 mod orders;
 pub mod own_keys;
 mod policies;
+mod sealed_runs;
 pub mod search;
 pub mod standing;
 pub mod token_review;

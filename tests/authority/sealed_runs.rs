@@ -1,0 +1,131 @@
+//! Bundles of sealed runs: stored by the gate itself, and verified as an auditor would.
+
+use serde_json::{Value, json};
+
+use crate::sidecar::{Estate, Sidecar, run};
+use crate::tool::Tool;
+use crate::waiting::until;
+use wicketgate_support::ran::Ran;
+
+/// The directory of the bundles.
+const BUNDLES: &str = "bundles";
+
+/// A machine with an evidence key whose gate has no operators.
+fn machine(tool: &Tool) -> Estate {
+    let estate = Estate::sqlite(tool);
+    for name in ["fleet.pem", "evidence.pem"] {
+        run(&estate.path("."), &["keygen", "--out", name]);
+    }
+    estate.configure(|config| {
+        config["fleet"] = json!({"key": "fleet.pem"});
+        config["evidence"] = json!({"key": "evidence.pem"});
+        config.as_object_mut().unwrap().remove("operators");
+    });
+    estate
+}
+
+fn stores(estate: &Estate) {
+    estate.configure(|config| config["evidence"]["sealed"] = json!(BUNDLES));
+}
+
+/// A run with one call, sealed by its agent.
+async fn sealed(sidecar: &Sidecar) -> String {
+    let agent = sidecar.open().await;
+    agent.call("work.do", "a", r#"{"n":1}"#).await.unwrap();
+    agent.seal().await.unwrap();
+    agent.run.clone()
+}
+
+fn bundle(run: &str) -> String {
+    format!("{BUNDLES}/{run}.zip")
+}
+
+/// The bundles that are there.
+fn stored(estate: &Estate) -> Vec<String> {
+    let files = std::fs::read_dir(estate.path(BUNDLES)).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".zip")).collect()
+}
+
+#[track_caller]
+fn assert_verified(estate: &Estate, run: &str) {
+    let trust = format!(
+        "enrolment-key {}\nevidence-key {}\n",
+        estate.path("state/enrolment.key.pub").display(),
+        estate.path("evidence.pem.pub").display()
+    );
+    estate.write("trust.txt", trust);
+    let verify = ["evidence", "verify", "--json", "--trust", "trust.txt", &bundle(run)];
+    let verdict: Value = Ran::gate(estate.path("."), verify).ok().json();
+    assert_eq!(
+        verdict["checks"].as_array().unwrap().iter().filter(|one| one["outcome"] == "fail").count(),
+        0
+    );
+    let run_of = &verdict["scope"];
+    assert!(verdict.to_string().contains(run), "{run_of} {verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bundle_of_a_run_is_stored_once_it_is_sealed_and_an_auditor_verifies_it() {
+    let tool = Tool::start().await;
+    let estate = machine(&tool);
+    let mut sidecar = estate.serve().await;
+    let earlier = sealed(&sidecar).await;
+    sidecar.stop().await;
+    stores(&estate);
+    let mut sidecar = estate.serve().await;
+    let run_id = sealed(&sidecar).await;
+    until("the bundle", || async { estate.path(&bundle(&run_id)).exists() }).await;
+    assert_verified(&estate, &run_id);
+    assert!(!estate.path(&bundle(&earlier)).exists(), "sealed before anybody asked for bundles");
+    sidecar.stop().await;
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(estate.path(BUNDLES)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_is_stopped_stores_the_bundles_that_are_left_before_it_ends() {
+    let tool = Tool::start().await;
+    let estate = machine(&tool);
+    stores(&estate);
+    let mut sidecar = estate.serve().await;
+    let run_id = sealed(&sidecar).await;
+    sidecar.stop().await;
+    assert_eq!(stored(&estate), [format!("{run_id}.zip")]);
+    assert_verified(&estate, &run_id);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_gate_had_sealed_is_stored_by_the_next_one_and_nothing_twice() {
+    let tool = Tool::start().await;
+    let estate = machine(&tool);
+    stores(&estate);
+    let mut sidecar = estate.serve().await;
+    let first = sealed(&sidecar).await;
+    until("the first bundle", || async { estate.path(&bundle(&first)).exists() }).await;
+    let before = std::fs::metadata(estate.path(&bundle(&first))).unwrap().modified().unwrap();
+    let second = sealed(&sidecar).await;
+    sidecar.kill();
+    let mut sidecar = estate.serve().await;
+    until("the second bundle", || async { estate.path(&bundle(&second)).exists() }).await;
+    sidecar.stop().await;
+    let after = std::fs::metadata(estate.path(&bundle(&first))).unwrap().modified().unwrap();
+    assert_eq!((stored(&estate).len(), before), (2, after));
+    assert_verified(&estate, &second);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_cannot_be_used_is_an_error_before_anything_is_served() {
+    let tool = Tool::start().await;
+    let estate = machine(&tool);
+    stores(&estate);
+    estate.write(BUNDLES, "a file");
+    let mut sidecar = estate.start();
+    let status = sidecar.end().await;
+    assert!(!status.success(), "{status}");
+    assert!(sidecar.said().contains("evidence.sealed"), "{}", sidecar.said());
+    estate.configure(|config| config["evidence"] = json!({"sealed": BUNDLES}));
+    let checked = Ran::gate(estate.path("."), ["config", "check", "--config", "wicketgate.yaml"]);
+    assert!(checked.text().contains("it signs the bundles of sealed runs"), "{}", checked.text());
+}
