@@ -60,6 +60,19 @@ class Visit:
                 nodes = [node["html"] for node in found["nodes"]]
                 self.faults.append(f"{where}: {found['id']}: {nodes}")
 
+    def copy(self):
+        """CON-017: what a button copies is what the page shows."""
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.page.goto(self.url + "/runs")
+        self.page.locator("main table a").first.click()
+        button = self.page.locator("button.copy").first
+        shown = button.evaluate("b => b.previousElementSibling.textContent")
+        button.click()
+        self.page.locator("button.copy", has_text="copied").wait_for()
+        copied = self.page.evaluate("navigator.clipboard.readText()")
+        if copied != shown:
+            self.faults.append(f"copied {copied!r} of {shown!r}")
+
     def log_in(self):
         self.page.goto(self.url)
         self.look()
@@ -111,6 +124,8 @@ def main():
             visit = Visit(browser, url, token, faults, **options)
             visit.log_in()
             visit.read()
+            if not options:
+                visit.copy()
             visit.log_out()
             visits[name] = visit.titles
         for width in WIDTHS:

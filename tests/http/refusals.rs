@@ -56,6 +56,31 @@ async fn pages_and_names_from_elsewhere_are_turned_away_on_every_route() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn con_015_an_agent_reaches_neither_the_console_nor_a_route_of_operators() {
+    let gate = Gate::start().await;
+    let run = gate.open().await;
+    for path in [
+        "/console",
+        "/console/",
+        "/console/login",
+        "/console/calls.csv",
+        "/console/static/0/style.css",
+        "/v1/runs",
+        "/v1/calls",
+        "/v1/live",
+        "/v1/orders",
+        "/gate/v1/../../console",
+        "/gate/v1/%2e%2e/console",
+    ] {
+        for verb in ["GET", "POST"] {
+            let reply = gate.of(&run, verb, path, "").await;
+            assert!([404, 405].contains(&reply.status), "{verb} {path}: {}", reply.status);
+            assert!(!reply.body.contains("<html"), "{verb} {path}: {}", reply.body);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_or_a_method_that_is_not_served_says_so_and_nothing_is_normalised() {
     let gate = Gate::start().await;
     let run = gate.open().await;
