@@ -143,7 +143,8 @@ pub(super) fn callers(
     now: Timestamp,
 ) -> Result<Callers, Vec<String>> {
     let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys, threshold: config.trust.manifest_threshold, socket };
+    let kubernetes = config.trust.kubernetes.as_ref();
+    let trust = Trust { keys, threshold: config.trust.manifest_threshold, socket, kubernetes };
     Callers::load(&config.agents, &trust, tokens, now).map_err(|errors| {
         let lines = errors.iter().flat_map(|error| {
             let (code, next) = (error.code(), error.next());

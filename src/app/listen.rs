@@ -141,6 +141,7 @@ pub(super) async fn listen(
 fn identify(checked: &Arc<Checked>) -> Identify {
     let checked = Arc::clone(checked);
     Arc::new(move |peer, bearer| {
-        checked.live.load().callers.identify(peer, bearer).map_err(Fault::from)
+        let (live, now) = (checked.live.load(), checked.clock.now());
+        live.callers.identify(peer, bearer, now).map_err(Fault::from)
     })
 }

@@ -38,6 +38,7 @@ const TAKEN: [&str; 16] = [
     "tools",
     "trust.approver_keys",
     "trust.approver_threshold",
+    "trust.kubernetes",
     "trust.lock_keys",
     "trust.manifest_keys",
     "trust.policy_keys",
@@ -379,7 +380,8 @@ pub(super) fn files(config: &Config) -> FileMarks {
     let operators = config.operators.iter().filter_map(|one| one.token_file.clone());
     let trust = &config.trust;
     let keys = [&trust.manifest_keys, &trust.policy_keys, &trust.approver_keys, &trust.lock_keys];
-    let keys = keys.into_iter().flatten().cloned();
+    let cluster = trust.kubernetes.iter().map(|cluster| cluster.keys.clone());
+    let keys = keys.into_iter().flatten().cloned().chain(cluster);
     let named: Vec<PathBuf> = config.file.iter().cloned().chain(manifests).chain(tokens).collect();
     let archived = config.archived.iter().flat_map(Archived::files);
     let more = operators.chain(keys).chain(tools::files(config)).chain(archived);

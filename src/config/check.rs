@@ -15,7 +15,7 @@ use crate::crypto::keys::PublicKey;
 use crate::crypto::private;
 use crate::domain::plural::many;
 use crate::domain::token::Family;
-use crate::identity::callers::{self, CallerConfig, CallerForm};
+use crate::identity::callers::{self, CallerConfig, CallerError, CallerForm};
 use crate::ledger::fleet::POOL;
 use crate::ledger::postgres::unprotected;
 use crate::operator::enrolment::HUBS;
@@ -260,6 +260,7 @@ impl Check<'_> {
     fn agents(&mut self) {
         let default = self.text("/listen/socket").map(PathBuf::from);
         let tls = self.document.value.pointer("/listen/tls").is_some();
+        let cluster = self.document.value.pointer("/trust/kubernetes").is_some();
         let mut seen = BTreeMap::new();
         let mut problems = Vec::new();
         for (i, agent) in self.list("/agents").iter().enumerate() {
@@ -282,7 +283,12 @@ impl Check<'_> {
                         CallerForm::Certified(_) if !tls => {
                             return Err("clients show certificates only with `listen.tls`".into());
                         }
-                        CallerForm::Certified(_) | CallerForm::Peer { .. } => {}
+                        CallerForm::Account(_) if !cluster => {
+                            return Err(CallerError::NoCluster.to_string());
+                        }
+                        CallerForm::Certified(_)
+                        | CallerForm::Peer { .. }
+                        | CallerForm::Account(_) => {}
                     }
                     Ok(form)
                 });

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::break_glass::BreakGlass;
 use crate::catalog::form::FilePath;
+use crate::identity::callers::AccountTrust;
 use crate::record::trust::TrustWindow;
 
 /// `trust`.
@@ -43,6 +44,9 @@ pub struct Trust {
     /// Who may bypass approvals for a short time. Without this section, break-glass is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<BreakGlass>,
+    /// The Kubernetes cluster whose service accounts may be callers (`callers[].k8s_service_account`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<AccountTrust>,
     /// Whether policies see how often the calls of a tool ended well (`input.tool.trust`).
     #[serde(default)]
     pub input: bool,

@@ -36,6 +36,36 @@ texts! {
     }
 }
 
+/// The claim `aud` (RFC 7519, section 4.1.3).
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum TokenAudience {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
+}
+
+impl TokenAudience {
+    /// Whether it is this one and no other.
+    #[must_use]
+    pub fn is(&self, only: &str) -> bool {
+        match self {
+            Self::One(one) => one == only,
+            Self::Several(all) => !all.is_empty() && all.iter().all(|one| one == only),
+        }
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn includes(&self, wanted: &str) -> bool {
+        match self {
+            Self::One(one) => one == wanted,
+            Self::Several(all) => all.iter().any(|one| one == wanted),
+        }
+    }
+}
+
 /// Why a token does not count.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
@@ -182,6 +212,12 @@ impl TokenKeys {
         let set: KeySet = set.read().map_err(|_| Error::Keys)?;
         let read = set.keys.iter().filter_map(|key| key.read::<PublishedKey>().ok());
         Ok(Self(read.filter_map(PublishedKey::usable).collect()))
+    }
+
+    /// Whether no token can be verified with them.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The claims of a token that one of these keys signed. What they say is not checked.

@@ -25,9 +25,11 @@ members! {
     #[derive(Default)]
     #[cfg_attr(test, schemars(rename = "auth"))]
     pub struct Auth {
+        /// The Kubernetes service account whose token was shown, `NAMESPACE/NAME`.
+        pub account: Option<Text<320>>,
         /// Digest of the certificate of its TLS connection.
         pub certificate: Option<TaggedDigest>,
-        /// `uds`, `mtls`, `token` or `internal`.
+        /// `uds`, `mtls`, `token`, `service_account` or `internal`.
         pub method: Text,
         /// The SPIFFE id in that certificate.
         pub spiffe: Option<Text<2048>>,

@@ -9,6 +9,7 @@ use crate::domain::effect::AskFacts;
 impl From<&CallerAuth> for call::Auth {
     fn from(auth: &CallerAuth) -> Self {
         Self {
+            account: auth.account.as_deref().map(Text::from),
             certificate: auth.certificate.as_deref().and_then(TaggedDigest::parse),
             method: auth.method.as_str().into(),
             spiffe: auth.spiffe.as_deref().map(Text::from),
@@ -26,6 +27,7 @@ impl From<&call::Auth> for CallerAuth {
             token: auth.token.as_ref().map(ToString::to_string),
             certificate: auth.certificate.map(|digest| digest.to_string()),
             spiffe: auth.spiffe.as_ref().map(ToString::to_string),
+            account: auth.account.as_ref().map(ToString::to_string),
         }
     }
 }

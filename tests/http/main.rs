@@ -14,6 +14,7 @@
 
 mod gate;
 
+mod accounts;
 mod bytes;
 mod calls;
 mod document;

@@ -241,7 +241,7 @@ fn granted(tool: &str) -> Arc<Callers> {
         model: AgentModel::default(),
         callers: vec![held],
     }];
-    let trust = Trust { keys: &[key.public()], threshold: 1, socket: None };
+    let trust = Trust { keys: &[key.public()], threshold: 1, socket: None, kubernetes: None };
     let tokens = Arc::new(RunTokens::new([1; 32]));
     Arc::new(Callers::load(&agents, &trust, &tokens, Timestamp::from_millis(1)).unwrap())
 }
@@ -253,7 +253,7 @@ fn who_was_identified_before_a_change_and_asks_after_it_is_shown_what_it_changed
         let callers = [granted("t.read"), granted("t.other")];
         let who = [&callers[0], &callers[1]].map(|callers| {
             let peer = Peer { listener: "tcp", ..Peer::default() };
-            callers.identify(&peer, Some(TOKEN)).unwrap()
+            callers.identify(&peer, Some(TOKEN), Timestamp::from_millis(1)).unwrap()
         });
         let change = |callers: &Arc<Callers>| AgentsUpdate {
             agents: Some(Agents::from(callers)),

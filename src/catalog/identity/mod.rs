@@ -68,6 +68,7 @@ impl Peer {
             token,
             certificate: certificate.map(|shown| shown.thumbprint.prefixed()),
             spiffe: certificate.and_then(|shown| shown.spiffe.clone()),
+            account: None,
         }
     }
 }

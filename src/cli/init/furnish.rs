@@ -274,7 +274,9 @@ pub fn tried(dir: &Path) -> Result<(), Error> {
         trusted.extend(keys::PublicKey::load_all(file)?);
     }
     let socket = config.listen.socket.as_deref();
-    let trust = Trust { keys: &trusted, threshold: config.trust.manifest_threshold, socket };
+    let (threshold, kubernetes) =
+        (config.trust.manifest_threshold, config.trust.kubernetes.as_ref());
+    let trust = Trust { keys: &trusted, threshold, socket, kubernetes };
     let tokens = Arc::new(RunTokens::new([0; 32]));
     Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now())
         .map(drop)

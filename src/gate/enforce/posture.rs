@@ -172,13 +172,13 @@ struct Holder {
     agent: String,
     uid: Option<u32>,
     token: Option<String>,
-    /// The SPIFFE id, which outlives a certificate; otherwise the certificate.
+    /// The SPIFFE id, which outlives a certificate; otherwise the certificate, or the service account.
     workload: Option<String>,
 }
 
 impl Holder {
     fn of(agent: &str, auth: &CallerAuth) -> Self {
-        let workload = auth.spiffe.as_ref().or(auth.certificate.as_ref()).cloned();
+        let workload = auth.holder().or(auth.account.as_deref()).map(str::to_owned);
         Self { agent: agent.to_owned(), uid: auth.uid, token: auth.token.clone(), workload }
     }
 }

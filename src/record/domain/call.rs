@@ -16,7 +16,7 @@ use super::token;
 /// How the caller authenticated, as every entry records it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CallerAuth {
-    /// `uds`, `mtls`, `token`, `internal`.
+    /// `uds`, `mtls`, `token`, `service_account`, `internal`.
     pub method: String,
     /// The peer's uid on a Unix socket.
     pub uid: Option<u32>,
@@ -26,6 +26,8 @@ pub struct CallerAuth {
     pub certificate: Option<String>,
     /// The SPIFFE id in that certificate.
     pub spiffe: Option<String>,
+    /// The Kubernetes service account whose token it sent, `NAMESPACE/NAME`.
+    pub account: Option<String>,
 }
 
 impl CallerAuth {
@@ -43,9 +45,10 @@ impl CallerAuth {
         same_uid && (self.holder().is_none() || self.holder() == peer.holder())
     }
 
-    /// What distinguishes callers: method, uid, token and the owner of the certificate.
+    /// What distinguishes callers: method, uid, token or service account, and the owner of the certificate.
     pub fn identity(&self) -> (&str, Option<u32>, Option<&str>, Option<&str>) {
-        (&self.method, self.uid, self.token.as_deref(), self.holder())
+        let shown = self.token.as_deref().or(self.account.as_deref());
+        (&self.method, self.uid, shown, self.holder())
     }
 }
 

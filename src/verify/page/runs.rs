@@ -49,12 +49,14 @@ pub(super) fn opening<'a>(material: &BundleMaterial<'a>) -> Option<&'a RunOpened
     material.of_run().next()?.get()
 }
 
-/// How the caller authenticated: method, uid, SPIFFE id and certificate, as far as present.
+/// How the caller authenticated: method, service account, uid, SPIFFE id and certificate, as far as present.
 fn through(auth: &Auth) -> String {
     let uid = auth.uid.map(|uid| format!("uid {uid}"));
     let spiffe = auth.spiffe.as_ref().map(ToString::to_string);
     let certificate = auth.certificate.map(|digest| digest.to_string());
-    let all = [Some(auth.method.to_string()), uid, spiffe, certificate].into_iter().flatten();
+    let account = auth.account.as_ref().map(ToString::to_string);
+    let all =
+        [Some(auth.method.to_string()), account, uid, spiffe, certificate].into_iter().flatten();
     all.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 

@@ -22,8 +22,11 @@ use crate::domain::time::Timestamp;
 use crate::domain::token::{self, Family};
 use crate::form::FilePath;
 
+mod accounts;
 mod managed;
 
+use accounts::{AccountError, Accounts};
+pub use accounts::{AccountTrust, AccountTrustError};
 pub use managed::{AgentModel, ManagedConfig, ManagedError, TextTools, offered_name};
 
 /// Least characters of a token.
@@ -42,13 +45,13 @@ pub struct Config {
     /// What the gate does for the agent when it asks a model.
     #[serde(default)]
     pub model: AgentModel,
-    /// The callers that may act as this agent. Exactly one of `uid`, `token_file`, `spiffe` and
-    /// `certificate` identifies each.
+    /// The callers that may act as this agent. Exactly one of `uid`, `token_file`, `spiffe`, `certificate` and
+    /// `k8s_service_account` identifies each.
     #[schemars(length(min = 1, max = 256), extend("x-error" = "expected 1 to 256 callers"))]
     pub callers: Vec<CallerConfig>,
 }
 
-/// `agents[].callers[]`: `{uid, socket?}`, `{spiffe}`, `{certificate}` or `{token_file}`.
+/// `agents[].callers[]`: `{uid, socket?}`, `{spiffe}`, `{certificate}`, `{token_file}` or `{k8s_service_account}`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallerConfig {
@@ -73,9 +76,10 @@ pub struct CallerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128), extend("x-error" = "expected `sha256:` and 64 hex digits"))]
     pub certificate: Option<String>,
-    /// Not supported: the gate refuses it.
+    /// The Kubernetes service account of the caller, `NAMESPACE/NAME`. The caller sends its projected token, which the cluster
+    /// in `trust.kubernetes` signed, as its bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Value>")]
+    #[schemars(length(max = 320), extend("x-error" = "expected NAMESPACE/NAME"))]
     pub k8s_service_account: Option<String>,
 }
 
@@ -88,6 +92,8 @@ pub struct Trust<'a> {
     pub threshold: usize,
     /// The default agent socket, unless switched off.
     pub socket: Option<&'a Path>,
+    /// The cluster whose service accounts may be callers, if there is one.
+    pub kubernetes: Option<&'a AccountTrust>,
 }
 
 #[derive(Debug)]
@@ -108,6 +114,9 @@ pub struct Callers {
     /// By SPIFFE id or thumbprint: no text is both.
     certified: BTreeMap<String, Arc<Manifest>>,
     tokens: Vec<Token>,
+    /// By `NAMESPACE/NAME`.
+    accounts: BTreeMap<String, Arc<Manifest>>,
+    cluster: Option<Accounts>,
     thumbprints: Arc<RunTokens>,
     /// The loops of agents that have one, by the name of the manifest.
     managed: BTreeMap<String, Arc<ManagedConfig>>,
@@ -130,10 +139,19 @@ impl Callers {
             peers: BTreeMap::new(),
             certified: BTreeMap::new(),
             tokens: Vec::new(),
+            accounts: BTreeMap::new(),
+            cluster: None,
             thumbprints: Arc::clone(tokens),
             managed: BTreeMap::new(),
         };
         let mut problems = Vec::new();
+        match trust.kubernetes.map(Accounts::load).transpose() {
+            Ok(cluster) => callers.cluster = cluster,
+            Err(why) => {
+                let (key, message) = ("trust.kubernetes.keys".to_owned(), why.to_string());
+                problems.push(Error::Callers { key, message });
+            }
+        }
         for (i, agent) in agents.iter().enumerate() {
             let manifest = match Manifest::load(&agent.manifest, trust.keys, trust.threshold, now) {
                 Ok(manifest) => Arc::new(manifest),
@@ -156,7 +174,7 @@ impl Callers {
                 callers.managed.insert(manifest.name.clone(), Arc::new(managed.clone()));
             }
             for (j, caller) in agent.callers.iter().enumerate() {
-                if let Err(why) = callers.add(caller, &manifest, trust.socket) {
+                if let Err(why) = callers.add(caller, &manifest, trust) {
                     let message = why.to_string();
                     problems
                         .push(Error::Callers { key: format!("agents[{i}].callers[{j}]"), message });
@@ -170,9 +188,9 @@ impl Callers {
         &mut self,
         caller: &CallerConfig,
         manifest: &Arc<Manifest>,
-        default: Option<&Path>,
+        trust: &Trust<'_>,
     ) -> Result<(), CallerError> {
-        match form(caller, default)? {
+        match form(caller, trust.socket)? {
             CallerForm::Peer { socket, uid } => {
                 let here = self.peers.entry(uid).or_default();
                 if here.iter().any(|(other, _)| *other == socket) {
@@ -185,6 +203,15 @@ impl Callers {
                     return Err(CallerError::Twice(name));
                 }
                 self.certified.insert(name, Arc::clone(manifest));
+            }
+            CallerForm::Account(name) => {
+                if trust.kubernetes.is_none() {
+                    return Err(CallerError::NoCluster);
+                }
+                if self.accounts.contains_key(&name) {
+                    return Err(CallerError::Twice(name));
+                }
+                self.accounts.insert(name, Arc::clone(manifest));
             }
             CallerForm::Token(path) => {
                 let token = read_token_of(Family::Agent, &path)?;
@@ -199,23 +226,54 @@ impl Callers {
         Ok(())
     }
 
-    /// The one agent this peer or token is. `bearer` is the credential itself, without a scheme.
+    /// The one agent this peer or token is now. `bearer` is the credential itself, without a scheme.
     ///
     /// # Errors
     /// Any doubt: no agent, an unknown token (whatever the peer), or two different agents.
-    pub fn identify(&self, peer: &Peer, bearer: Option<&str>) -> Result<Caller, IdentityError> {
+    pub fn identify(
+        &self,
+        peer: &Peer,
+        bearer: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Caller, IdentityError> {
         let mapped = self.certified(peer)?.or_else(|| self.peer(peer));
         let Some(bearer) = bearer else {
             let manifest = mapped.ok_or(IdentityError::Missing)?;
             let method = if peer.certificate.is_some() { "mtls" } else { "uds" };
             return Ok(Caller { manifest: Arc::clone(manifest), auth: peer.auth(method, None) });
         };
-        let token = self.token(bearer).ok_or(IdentityError::Unknown)?;
-        if mapped.is_some_and(|manifest| manifest.digest != token.manifest.digest) {
+        let (manifest, auth) = match self.token(bearer) {
+            Some(token) => (&token.manifest, peer.auth("token", Some(token.thumbprint.clone()))),
+            None => {
+                let (name, manifest) = self.account(bearer, now).ok_or(IdentityError::Unknown)?;
+                let auth = peer.auth("service_account", None);
+                (manifest, CallerAuth { account: Some(name), ..auth })
+            }
+        };
+        if mapped.is_some_and(|mapped| mapped.digest != manifest.digest) {
             return Err(IdentityError::Ambiguous);
         }
-        let auth = peer.auth("token", Some(token.thumbprint.clone()));
-        Ok(Caller { manifest: Arc::clone(&token.manifest), auth })
+        Ok(Caller { manifest: Arc::clone(manifest), auth })
+    }
+
+    /// The service account of a token of the cluster, and its agent. The log says why another token of the cluster does not
+    /// count; who shows one that the cluster did not sign cannot fill the log.
+    fn account(&self, bearer: &str, now: Timestamp) -> Option<(String, &Arc<Manifest>)> {
+        let cluster = self.cluster.as_ref().filter(|_| !self.accounts.is_empty())?;
+        match cluster.named(bearer, now) {
+            Ok(name) => {
+                let manifest = self.accounts.get(&name);
+                if manifest.is_none() {
+                    tracing::warn!(account = %name, "a service account is no caller of any agent");
+                }
+                manifest.map(|manifest| (name, manifest))
+            }
+            Err(AccountError::Signature(_)) => None,
+            Err(why) => {
+                tracing::warn!(%why, "the token of a service account does not count");
+                None
+            }
+        }
     }
 
     /// The agent of the certificate, by its SPIFFE id and by its thumbprint: if the two disagree,
@@ -252,6 +310,9 @@ impl Callers {
             "uds" => {
                 let sockets = auth.uid.and_then(|uid| self.peers.get(&uid));
                 sockets.into_iter().flatten().any(|(_, manifest)| is(manifest))
+            }
+            "service_account" => {
+                auth.account.as_ref().and_then(|name| self.accounts.get(name)).is_some_and(is)
             }
             // The gate itself, which no configuration names.
             "internal" => true,
@@ -313,14 +374,21 @@ pub enum CallerForm {
     Certified(String),
     /// The holder of the token in this file.
     Token(PathBuf),
+    /// The holder of a token of this service account, `NAMESPACE/NAME`.
+    Account(String),
 }
 
 /// What is wrong with a caller entry.
 #[derive(Debug, thiserror::Error)]
 pub enum CallerError {
-    /// A form of another build.
-    #[error("`k8s_service_account` is not supported by this build")]
-    ServiceAccount,
+    /// Not a service account.
+    #[error("`{0}` is not a service account like `agents/reviewer`: its namespace and its name")]
+    Account(String),
+    /// A service account of no cluster.
+    #[error(
+        "`k8s_service_account` needs `trust.kubernetes`: the issuer and the keys of its cluster"
+    )]
+    NoCluster,
     /// A second form beside this one.
     #[error("`{0}` stands alone")]
     Alone(&'static str),
@@ -331,7 +399,9 @@ pub enum CallerError {
     #[error("`socket` needs a `uid`")]
     NoUid,
     /// No form at all.
-    #[error("expected `uid` (with `socket`), `spiffe`, `certificate` or `token_file`")]
+    #[error(
+        "expected `uid` (with `socket`), `spiffe`, `certificate`, `token_file` or `k8s_service_account`"
+    )]
     NoForm,
     /// Not a SPIFFE id in its one spelling.
     #[error("`{0}` is not a SPIFFE id like `spiffe://example.org/ns/agents/sa/reviewer`")]
@@ -388,10 +458,18 @@ pub enum TokenError {
 /// # Errors
 /// See [`CallerError`].
 pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<CallerForm, CallerError> {
-    if caller.k8s_service_account.is_some() {
-        return Err(CallerError::ServiceAccount);
-    }
     let plain = (&caller.socket, caller.uid, &caller.token_file) == (&None, None, &None);
+    if let Some(name) = &caller.k8s_service_account {
+        if !plain || caller.spiffe.is_some() || caller.certificate.is_some() {
+            return Err(CallerError::Alone("k8s_service_account"));
+        }
+        let form = if accounts::is_account(name) {
+            Ok(CallerForm::Account(name.clone()))
+        } else {
+            Err(CallerError::Account(name.clone()))
+        };
+        return form;
+    }
     match (&caller.spiffe, &caller.certificate) {
         (None, None) => {}
         (Some(id), None) if plain => return spiffe(id),

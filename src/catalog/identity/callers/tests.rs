@@ -39,6 +39,7 @@ impl AgentFiles {
             keys: &[self.key.public()],
             threshold: 1,
             socket: Some(Path::new("/run/a.sock")),
+            kubernetes: None,
         };
         Callers::load(agents, &trust, &Arc::new(RunTokens::new([1; 32])), now())
             .map_err(|e| e.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
@@ -76,7 +77,7 @@ fn the_listener_or_the_token_decides_the_manifest_and_any_doubt_is_refused() {
     ];
     let callers = files.load(&agents).unwrap();
     let who = |peer: &Peer, bearer| {
-        callers.identify(peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
+        callers.identify(peer, bearer, now()).map(|c| (c.manifest.name.clone(), c.auth))
     };
     let name = |peer: &Peer, bearer| who(peer, bearer).map(|(name, _)| name);
     assert_eq!(name(&peer(Some("/run/a.sock"), Some(1000)), None).unwrap(), "one");
@@ -129,7 +130,7 @@ fn a_spiffe_id_or_a_thumbprint_identifies_an_agent_and_a_disagreement_is_refused
         let (thumbprint, not_after) = (Digest::of(&[der]), now());
         let shown = ClientCertificate { thumbprint, not_after, spiffe: shown.map(id) };
         let peer = Peer { listener: "tls", certificate: Some(Arc::new(shown)), ..Peer::default() };
-        callers.identify(&peer, bearer).map(|c| (c.manifest.name.clone(), c.auth))
+        callers.identify(&peer, bearer, now()).map(|c| (c.manifest.name.clone(), c.auth))
     };
     let (agent, auth) = who(Some("two"), b"any", None).unwrap();
     assert_eq!((agent.as_str(), auth.method.as_str()), ("two", "mtls"));
@@ -205,7 +206,7 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
     let expected = [
         "agents[0].callers[1]: uid `1000` on `/run/a.sock` is mapped twice",
         "agents[0].callers[2]: `spiffe://x` is not a SPIFFE id",
-        "agents[0].callers[3]: `k8s_service_account` is not supported",
+        "agents[0].callers[3]: `x` is not a service account like `agents/reviewer`",
         "agents[0].callers[4]: `token_file` stands alone",
         "agents[0].callers[5]: expected `uid`",
         "has mode 644",
@@ -219,4 +220,44 @@ fn callers_that_are_ambiguous_unsupported_or_careless_are_refused_all_at_once() 
     }
     assert_eq!(errors.lines().count(), expected.len(), "{errors}");
     assert!(!errors.contains(T1));
+}
+
+#[test]
+fn a_service_account_needs_a_cluster_and_stands_alone() {
+    let files = AgentFiles::new();
+    let account = |name: &str| CallerConfig {
+        k8s_service_account: Some(name.to_owned()),
+        ..CallerConfig::default()
+    };
+    let manifest = files.manifest("one");
+    let agent = |callers| Config {
+        ordered: false,
+        model: AgentModel::default(),
+        manifest: manifest.clone(),
+        callers,
+    };
+    for (caller, why) in [
+        (account("agents/reviewer"), "needs `trust.kubernetes`"),
+        (CallerConfig { uid: Some(1), ..account("a/b") }, "`k8s_service_account` stands alone"),
+        (account("reviewer"), "is not a service account"),
+        (account("agents/Reviewer"), "is not a service account"),
+        (account("agents/reviewer/x"), "is not a service account"),
+        (account("/reviewer"), "is not a service account"),
+        (account("agents/-x"), "is not a service account"),
+        (account(&format!("{}/x", "a".repeat(64))), "is not a service account"),
+    ] {
+        let errors = files.load(&[agent(vec![caller])]).unwrap_err();
+        assert!(errors.contains(why), "{why}\n{errors}");
+    }
+}
+
+#[test]
+fn callers_with_two_tokens_of_one_account_are_one_caller() {
+    let auth = |token: Option<&str>, account: Option<&str>| CallerAuth {
+        account: account.map(str::to_owned),
+        ..Peer::default().auth("service_account", token.map(str::to_owned))
+    };
+    let one = auth(None, Some("agents/reviewer"));
+    assert_eq!(one.identity(), auth(None, Some("agents/reviewer")).identity());
+    assert_ne!(one.identity(), auth(None, Some("agents/other")).identity());
 }

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::crypto::jose::TokenAudience;
 use crate::domain::json::Json;
 use crate::session::LOGIN_WITHIN;
 
@@ -41,36 +42,12 @@ pub(in super::super) enum ClaimError {
 struct IdClaims {
     iss: String,
     sub: String,
-    aud: Audience,
+    aud: TokenAudience,
     azp: Option<String>,
     exp: i64,
     iat: i64,
     nbf: Option<i64>,
     nonce: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl Audience {
-    /// Whether it is this client and no other one.
-    fn is(&self, client: &str) -> bool {
-        match self {
-            Self::One(one) => one == client,
-            Self::Several(all) => !all.is_empty() && all.iter().all(|one| one == client),
-        }
-    }
-
-    fn includes(&self, client: &str) -> bool {
-        match self {
-            Self::One(one) => one == client,
-            Self::Several(all) => all.iter().any(|one| one == client),
-        }
-    }
 }
 
 /// What this login expects.
