@@ -143,7 +143,7 @@ pub(super) fn callers(
     now: Timestamp,
 ) -> Result<Callers, Vec<String>> {
     let socket = config.listen.socket.as_deref();
-    let kubernetes = config.trust.kubernetes.as_ref();
+    let kubernetes = config.trust.kubernetes.as_deref();
     let trust = Trust { keys, threshold: config.trust.manifest_threshold, socket, kubernetes };
     Callers::load(&config.agents, &trust, tokens, now).map_err(|errors| {
         let lines = errors.iter().flat_map(|error| {

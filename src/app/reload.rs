@@ -25,7 +25,7 @@ use crate::tool::mcp::Upstreams;
 
 /// What the gate takes over while it runs: sections, or fields of one. Not
 /// `trust.manifest_threshold`: orders against keys are checked against the one of the start.
-const TAKEN: [&str; 16] = [
+const TAKEN: [&str; 17] = [
     "agents",
     "approvals.owner_may_approve",
     "approvals.signers",

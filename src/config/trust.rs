@@ -46,7 +46,7 @@ pub struct Trust {
     pub break_glass: Option<BreakGlass>,
     /// The Kubernetes cluster whose service accounts may be callers (`callers[].k8s_service_account`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kubernetes: Option<AccountTrust>,
+    pub kubernetes: Option<Box<AccountTrust>>,
     /// Whether policies see how often the calls of a tool ended well (`input.tool.trust`).
     #[serde(default)]
     pub input: bool,

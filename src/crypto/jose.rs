@@ -37,7 +37,7 @@ texts! {
 }
 
 /// The claim `aud` (RFC 7519, section 4.1.3).
-#[derive(Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum TokenAudience {
     /// One.

@@ -275,7 +275,7 @@ pub fn tried(dir: &Path) -> Result<(), Error> {
     }
     let socket = config.listen.socket.as_deref();
     let (threshold, kubernetes) =
-        (config.trust.manifest_threshold, config.trust.kubernetes.as_ref());
+        (config.trust.manifest_threshold, config.trust.kubernetes.as_deref());
     let trust = Trust { keys: &trusted, threshold, socket, kubernetes };
     let tokens = Arc::new(RunTokens::new([0; 32]));
     Callers::load(&config.agents, &trust, &tokens, SystemClock::new().now())
