@@ -107,11 +107,14 @@ async fn what_a_killed_gate_had_sealed_is_stored_by_the_next_one_and_nothing_twi
     let before = std::fs::metadata(estate.path(&bundle(&first))).unwrap().modified().unwrap();
     let second = sealed(&sidecar).await;
     sidecar.kill();
+    let part = estate.path(&format!("{BUNDLES}/{second}.1.part"));
+    std::fs::write(&part, "half of a bundle").unwrap();
     let mut sidecar = estate.serve().await;
     until("the second bundle", || async { estate.path(&bundle(&second)).exists() }).await;
     sidecar.stop().await;
     let after = std::fs::metadata(estate.path(&bundle(&first))).unwrap().modified().unwrap();
     assert_eq!((stored(&estate).len(), before), (2, after));
+    assert!(!part.exists(), "what a crash left may have payloads, and keeps its name occupied");
     assert_verified(&estate, &second);
 }
 

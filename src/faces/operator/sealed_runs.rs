@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::apart::apart;
-use super::exports::Failed;
+use super::exports::{Failed, sweep};
 use super::{Cause, OperatorApi};
 use crate::domain::canonical;
 use crate::domain::id::{RunId, Seq};
@@ -131,6 +131,8 @@ impl OperatorApi {
         let runs = match sealed {
             Some(runs) => runs,
             None => {
+                // WHY: in a container every life has the same process id, and so the same names for parts.
+                sweep(directory, |path| path.extension().is_some_and(|end| end == "part"))?;
                 let read = SealedRuns::read(directory)?;
                 sealed.insert(read.unwrap_or_else(|| SealedRuns::beginning(directory, &chains)))
             }
