@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use unicode_security::mixed_script::AugmentedScriptSet;
 
@@ -154,11 +155,9 @@ fn mixed(text: &str) -> Vec<Range<usize>> {
     let words = || words(text);
     for (start, word) in words().filter(|(_, word)| !word.is_ascii()) {
         let latin = word.chars().filter(char::is_ascii_alphabetic).count();
-        let others = || word.chars().filter(|c| !c.is_ascii() && is_of_other_script(*c));
-        let count = others().count();
-        if count == 0 || !others().all(|c| fold::alike(c).is_some()) {
-            continue;
-        }
+        let others = word.chars().filter(|c| !c.is_ascii() && is_of_other_script(*c));
+        let alike = others.map(fold::alike).try_fold(0, |count, alike| alike.map(|_| count + 1));
+        let Some(count) = alike.filter(|count| *count > 0) else { continue };
         let range = start..start + word.len();
         // One letter beside one of Greek is a formula.
         if latin >= 2 {
@@ -192,8 +191,10 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// A letter of a script, and of another one than those of ASCII (UTS 39, section 5.1).
 fn is_of_other_script(c: char) -> bool {
+    static OF_ASCII: LazyLock<AugmentedScriptSet> =
+        LazyLock::new(|| AugmentedScriptSet::for_char('a'));
     let mut scripts = AugmentedScriptSet::for_char(c);
-    scripts.intersect_with(AugmentedScriptSet::for_char('a'));
+    scripts.intersect_with(*OF_ASCII);
     scripts.is_empty()
 }
 
