@@ -16,8 +16,8 @@ use crate::domain::plural::many;
 ///
 /// The archive is one text file, so it fits into a ConfigMap, a Secret, an image or a volume. It holds every file of the
 /// directory except hidden files, private keys, tokens, and files that not all users may read, as a gate wants its secrets:
-/// those stay files of their own, at absolute paths. `--config` is a path below the directory. A gate reads the archive with `wicketgate serve --config-archive` and trusts the public half
-/// of the key, which must reach the gate another way.
+/// those stay files of their own, at absolute paths. `--config` is a path below the directory. A gate reads the archive with
+/// `wicketgate serve --config-archive` and trusts the public half of the key, which must reach the gate another way.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     wicketgate config keygen --out archive.pem\n  \

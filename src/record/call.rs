@@ -20,6 +20,9 @@ use crate::domain::taint::{Flow, FlowAction, Label};
 use crate::domain::tier::{Binding, Tier};
 use crate::domain::time::Timestamp;
 
+/// Findings that an entry names at most, of the arguments and of the answer.
+pub const NAMED_FINDINGS_MAX: usize = 16;
+
 members! {
     /// How a caller proved who it is.
     #[derive(Default)]
@@ -409,7 +412,7 @@ pub struct Decided<S: Sort> {
     /// When a hold expires.
     pub expires: Option<Timestamp>,
     /// What the firewall found in the arguments, as far as the configuration looks for it.
-    pub findings: Option<List<GuardedFinding, 16, 1>>,
+    pub findings: Option<List<GuardedFinding, NAMED_FINDINGS_MAX, 1>>,
     /// How many more it found.
     pub findings_more: Option<Int>,
     /// Digest of the rules that the firewall searched with.
@@ -597,7 +600,7 @@ members! {
         /// The signed orders that let findings in the answer pass.
         pub exceptions: Option<List<UsedException, 16, 1>>,
         /// What the firewall found in the answer, as far as the configuration looks for it.
-        pub findings: Option<List<GuardedFinding, 16, 1>>,
+        pub findings: Option<List<GuardedFinding, NAMED_FINDINGS_MAX, 1>>,
         /// How many more it found.
         pub findings_more: Option<Int>,
         /// The labels that the answer brought into its run.

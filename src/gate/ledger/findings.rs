@@ -3,14 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::domain::guarded::{GuardFinding, SignedException};
-use crate::record::call::{GuardedFinding, UsedException};
+use crate::record::call::{GuardedFinding, NAMED_FINDINGS_MAX, UsedException};
 use crate::record::{Int, List, Nonce, TaggedDigest, Text};
 
-/// Findings that an entry names.
-const FINDINGS_MAX: usize = 16;
-
 /// The findings that an entry names, the strictest action first.
-pub(super) fn named(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDINGS_MAX, 1>> {
+pub(super) fn named(all: &[GuardFinding]) -> Option<List<GuardedFinding, NAMED_FINDINGS_MAX, 1>> {
     let mut all: Vec<&GuardFinding> = all.iter().collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.action));
     // WHY one of each class first: alerts read what an entry names, and an answer chooses how much there is.
@@ -29,7 +26,7 @@ pub(super) fn named(all: &[GuardFinding]) -> Option<List<GuardedFinding, FINDING
 }
 
 /// The signed orders by which something passed.
-pub(super) fn exceptions(all: &[SignedException]) -> Option<List<UsedException, FINDINGS_MAX, 1>> {
+pub(super) fn exceptions(all: &[SignedException]) -> Option<List<UsedException, 16, 1>> {
     List::some(all.iter().map(|one| UsedException {
         key: one.key.as_str().into(),
         order: one.order.into(),
@@ -42,7 +39,7 @@ pub(super) fn exceptions(all: &[SignedException]) -> Option<List<UsedException, 
 
 /// How many findings an entry does not name.
 pub(super) fn more(all: &[GuardFinding]) -> Option<Int> {
-    let left = all.len().saturating_sub(FINDINGS_MAX);
+    let left = all.len().saturating_sub(NAMED_FINDINGS_MAX);
     (left > 0).then(|| u64::try_from(left).unwrap_or(u64::MAX).into())
 }
 
@@ -68,7 +65,7 @@ mod tests {
         let mut all = vec![finding("bidi", "unicode", GuardAction::Strip); 40];
         all.push(finding("instruction", "injection", GuardAction::Warn));
         let named = named(&all).unwrap();
-        assert_eq!(named.iter().count(), FINDINGS_MAX);
+        assert_eq!(named.iter().count(), NAMED_FINDINGS_MAX);
         assert!(named.iter().any(|one| one.class.as_str() == "injection"));
         assert_eq!(more(&all), Some(25_u64.into()));
     }

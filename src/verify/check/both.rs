@@ -13,10 +13,7 @@ use crate::domain::tier::Tier;
 use crate::firewall::Class;
 use crate::policy::flow::{TaintInput, is_irreversible};
 use crate::policy::input::FirewallInput;
-use crate::record::call::{Decision, GuardedFinding, MaskedKinds, Taint};
-
-/// Findings that an entry names at most.
-const NAMED_MAX: usize = 16;
+use crate::record::call::{Decision, GuardedFinding, MaskedKinds, NAMED_FINDINGS_MAX, Taint};
 
 /// Whether the policy saw the taint that is recorded. An input of version 1 has none.
 pub(super) fn taint(input: &Input, decision: &Decision<'_>) -> Result<(), Error> {
@@ -131,7 +128,7 @@ fn masks_fit(all: &MaskedKinds, named: &[GuardedFinding], seen: &[Finding]) -> b
     let (masked, passed) = (of(true), of(false));
     let again = seen.iter().any(|one| kinds.contains(&*one.kind));
     // An entry that names fewer names all.
-    let names_all = named.len() < NAMED_MAX;
+    let names_all = named.len() < NAMED_FINDINGS_MAX;
     let whole = masked.difference(&passed).copied().collect::<BTreeSet<&str>>() == kinds;
     kinds.is_disjoint(&passed) && !again && (whole || !names_all)
 }
@@ -189,7 +186,7 @@ mod tests {
             !fits(json!({"policy": ["card"]}), vec![email(), named("card", "redact")], &[]),
             "one left out"
         );
-        let many = || vec![email(); NAMED_MAX];
+        let many = || vec![email(); NAMED_FINDINGS_MAX];
         assert!(
             fits(json!({"policy": ["card", "email"]}), many(), &[]),
             "of one that is not named"

@@ -19,8 +19,6 @@ const NAMESPACE_MAX: usize = 63;
 const NAME_MAX: usize = 253;
 /// Seconds that the clock of the cluster may be ahead.
 const SKEW: i64 = 60;
-/// Bytes of the file of keys.
-const KEYS_MAX: usize = 256 * 1024;
 
 /// `trust.kubernetes`: the cluster whose service accounts may be callers (`callers[].k8s_service_account`).
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
@@ -125,9 +123,7 @@ impl Accounts {
         let read = std::fs::read(&trust.keys);
         let bytes =
             read.map_err(|source| AccountTrustError::File { path: path.clone(), source })?;
-        let keys = Some(bytes).filter(|bytes| bytes.len() <= KEYS_MAX);
-        let keys =
-            keys.and_then(|bytes| TokenKeys::parse(&bytes).ok()).filter(|keys| !keys.is_empty());
+        let keys = TokenKeys::parse(&bytes).ok().filter(|keys| !keys.is_empty());
         let keys = keys.ok_or(AccountTrustError::Keys(path))?;
         Ok(Self { issuer: trust.issuer.clone(), audience: trust.audience.clone(), keys })
     }

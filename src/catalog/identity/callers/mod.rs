@@ -390,12 +390,11 @@ pub fn form(caller: &CallerConfig, default: Option<&Path>) -> Result<CallerForm,
         if !plain || caller.spiffe.is_some() || caller.certificate.is_some() {
             return Err(CallerError::Alone("k8s_service_account"));
         }
-        let form = if accounts::is_account(name) {
-            Ok(CallerForm::Account(name.clone()))
-        } else {
-            Err(CallerError::Account(name.clone()))
+        let name = name.clone();
+        return match accounts::is_account(&name) {
+            true => Ok(CallerForm::Account(name)),
+            false => Err(CallerError::Account(name)),
         };
-        return form;
     }
     match (&caller.spiffe, &caller.certificate) {
         (None, None) => {}
