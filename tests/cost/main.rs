@@ -52,8 +52,8 @@ impl Cost {
                 continue;
             };
             let answer = call.rsplit("= ").next().unwrap_or_default().trim();
-            if answer == "?" {
-                // The program ended in it.
+            // The program ended in it: the thread was seen to end, or was gone before it was looked at.
+            if answer == "?" || call.ends_with("<detached ...>") {
                 continue;
             }
             let answer: u64 =

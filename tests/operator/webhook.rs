@@ -44,6 +44,15 @@ impl Came {
     }
 }
 
+/// The arguments of a held call. A notice contains its digest as six random words of small letters: those can spell
+/// `iban`, but no `_` and no capital letter.
+const ARGUMENTS: &str = r#"{"payee_iban":"DE02120300000000202051"}"#;
+
+/// Nothing of them is in this text.
+fn names_no_argument(text: &str) -> bool {
+    !text.contains("payee_iban") && !text.contains("DE02")
+}
+
 /// The next request, answered with this status.
 async fn next(receiver: &TcpListener, status: &str) -> Came {
     let (mut stream, _) = receiver.accept().await.unwrap();
@@ -79,7 +88,7 @@ async fn the_webhook_retries_a_signed_notice_without_arguments_until_it_is_accep
 
     let run = run_id(1);
     api.open_run(run).await;
-    let digest = api.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
+    let digest = api.hold(ask(run, "c1", ARGUMENTS)).await;
     let failed = next(&receiver, "503 Service Unavailable").await;
     let taken = next(&receiver, "204 No Content").await;
     assert_eq!(failed.header("webhook-id"), taken.header("webhook-id"), "told again as the same");
@@ -92,7 +101,7 @@ async fn the_webhook_retries_a_signed_notice_without_arguments_until_it_is_accep
     );
     assert_eq!(data["digest"], digest.hex());
     assert_eq!(data["link"], format!("https://desk.example.com/approvals/{run}/c1"));
-    assert!(!taken.body.contains("iban") && !taken.body.contains("DE02"), "{}", taken.body);
+    assert!(names_no_argument(&taken.body), "{}", taken.body);
 
     // The next one that comes is about the next call: the first was taken.
     api.hold(ask(run, "c2", r#"{"amount":1}"#)).await;
@@ -164,12 +173,12 @@ async fn slack_and_teams_get_bodies_of_their_own_with_the_signature_and_no_argum
         let telling = tokio::spawn(hook.run(Arc::clone(&api.handler), stop.clone()));
         let run = run_id(1);
         api.open_run_of(run, "<!channel> [x](https://evil.example)").await;
-        api.hold(ask(run, "c1", r#"{"iban":"DE02120300000000202051"}"#)).await;
+        api.hold(ask(run, "c1", ARGUMENTS)).await;
         let came = next(&receiver, "200 OK").await;
         let body = came.verified(&public);
         let begins = format!("POST /held?{query} HTTP/1.1\r\n");
         assert!(came.headers.starts_with(&begins), "{}", came.headers);
-        assert!(!came.body.contains("iban") && !came.body.contains("DE02"), "{}", came.body);
+        assert!(names_no_argument(&came.body), "{}", came.body);
         let page = format!("https://hub.example.com/console/approvals/{run}/c1");
         match format {
             WebhookFormat::Slack => {
