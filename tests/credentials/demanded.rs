@@ -66,7 +66,7 @@ async fn a_call_that_cannot_be_masked_as_the_policy_wants_does_not_run() {
     let number = json!({"text": "x", "n": 4_111_111_111_111_111_u64});
     let refused = world.call("http", &number).await.unwrap_err();
     assert_eq!(refused.code, "arguments.invalid", "{refused:?}");
-    assert!(!refused.message.contains("4111"), "{refused:?}");
+    assert!(!refused.message.contains("4111111111111111"), "{refused:?}");
     // No mask is put into a request to a model: its provider gets what the agent wrote, or nothing.
     let model = question(&format!("write to {ADDRESS}"));
     let refused = world.call("model", &model).await.unwrap_err();

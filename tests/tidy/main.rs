@@ -27,7 +27,7 @@ use source::Source;
 /// A rule: what is wrong with these files, one sentence each.
 type Rule = fn(&[Source]) -> Vec<String>;
 
-const RULES: [(&str, Rule); 18] = [
+const RULES: [(&str, Rule); 19] = [
     ("glossary", glossary::private_words),
     ("layers", layers::order),
     ("faces without stores", layers::stores),
@@ -35,6 +35,7 @@ const RULES: [(&str, Rule); 18] = [
     ("confined words", words::confined),
     ("leftovers", words::leftovers),
     ("sleeping tests", words::sleeps),
+    ("absent by chance", words::by_chance),
     ("machine names", words::machine_names),
     ("type names", shape::type_names),
     ("one definition", names::defined_once),

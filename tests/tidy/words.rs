@@ -232,6 +232,31 @@ pub fn sleeps(tree: &[Source]) -> Vec<String> {
     wrong
 }
 
+/// Whether a digest in hexadecimal digits or in words (`operator::view::words`) may contain this text by chance.
+fn may_be_chance(text: &str) -> bool {
+    let is_hex = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_vowel = |b: u8| b"aiou".contains(&b);
+    let is_spoken = text.bytes().all(|b| is_vowel(b) || b"bdfghjklmnprstvz".contains(&b));
+    let turns = text.as_bytes().windows(2).all(|pair| is_vowel(pair[0]) != is_vowel(pair[1]));
+    is_hex && text.len() <= 7 || is_spoken && turns && text.len() <= 5
+}
+
+/// Texts whose absence a test asserts, and that a random digest may contain: such a test fails once in a while.
+pub fn by_chance(tree: &[Source]) -> Vec<String> {
+    let absent = Regex::new(r#"(?:^|\W)!\s*[\w.&*()\[\]?]+?\.contains\("([^"\\]+)"\)"#).unwrap();
+    let mut wrong = Vec::new();
+    for source in tree.iter().filter(|s| s.path.starts_with("tests/") && s.is_rust()) {
+        for seen in absent.captures_iter(&source.text).filter(|seen| may_be_chance(&seen[1])) {
+            let (line, text) = (line_of(&source.text, seen.get(0).unwrap().start()), &seen[1]);
+            wrong.push(format!(
+                "{}:{line}: a digest may contain `{text}` by chance; look for a longer text",
+                source.path
+            ));
+        }
+    }
+    wrong
+}
+
 /// Names of one machine or of one place to fetch from: they mean nothing in another clone.
 pub fn machine_names(tree: &[Source]) -> Vec<String> {
     // Put together here, so that this file does not break its own rule.
@@ -322,6 +347,24 @@ fn a_sleeping_test_is_found() {
     let fine = [Source::of("tests/a.rs", "// sleep(x)\n"), Source::of("src/a.rs", "sleep(d)")];
     assert_eq!(sleeps(&fine), Vec::<String>::new());
     assert!(SLEEPERS.iter().all(|(_, reason)| reason.len() > 20), "a sleeper says why");
+}
+
+#[test]
+fn an_absent_text_that_a_digest_may_contain_is_found() {
+    for text in ["1200", "beef", "iban", "dabai"] {
+        let test = format!("assert!(!body.to_string().con\x74ains(\"{text}\"));");
+        let found = by_chance(&[Source::of("tests/a.rs", &test)]).len();
+        assert_eq!(found, usize::from(text != "dabai"), "{text}");
+    }
+    let fine = [
+        Source::of(
+            "tests/a.rs",
+            "!body.con\x74ains(\"120012001200\") && !body.con\x74ains(\"DE02\")",
+        ),
+        Source::of("tests/a.rs", "body.con\x74ains(\"1200\")"),
+        Source::of("src/a.rs", "!body.con\x74ains(\"1200\")"),
+    ];
+    assert_eq!(by_chance(&fine), Vec::<String>::new());
 }
 
 #[test]
