@@ -223,6 +223,28 @@ fn the_archive_in_values_of_the_chart_is_checked_with_the_paths_of_its_container
     assert!(found.contains(laid), "{found}");
     assert!(subject(&checked, "agents").contains("signed by 1 trusted key"), "{}", checked.out);
     check("stranger.pem.pub").ends(78).complains("gate.archive: ");
-    folder.write("values.yaml", "gate: {archive: {volume: {configMap: {name: reviewer}}}}");
-    folder.run(&["check", "--chart", "values.yaml"]).ends(78).complains("do not hold the archive");
+    for part in ["gate", "hub"] {
+        folder.write(
+            "values.yaml",
+            format!("{part}: {{archive: {{volume: {{configMap: {{name: reviewer}}}}}}}}"),
+        );
+        let refused = folder.run(&["check", "--chart", "values.yaml"]).ends(78);
+        refused.complains(&format!("{part}.archive: these values do not hold the archive"));
+    }
+}
+
+#[test]
+fn the_archive_of_a_hub_in_values_of_the_chart_is_checked_as_the_hub_reads_it() {
+    let folder = folder();
+    folder.edit("gate/wicketgate.yaml", "state: /nonexistent/state\n", "");
+    std::fs::rename(folder.path("gate/wicketgate.yaml"), folder.path("gate/hub.yaml")).unwrap();
+    pack(&folder, &["--config", "hub.yaml"]).ends(0);
+    let check = |key: &str| {
+        let set = ["text=gate.archive", &format!("publicKey={key}")]
+            .map(|one| format!("hub.archive.{one}"));
+        folder.run(&["check", "--json", "--set-file", &set[0], "--set-file", &set[1]])
+    };
+    let found = subject(&check("archive.pem.pub").ends(0), "configuration");
+    assert!(found.contains("/var/lib/wicketgate/configuration/current/hub.yaml"), "{found}");
+    check("stranger.pem.pub").ends(78).complains("hub.archive: ");
 }

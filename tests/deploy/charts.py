@@ -275,7 +275,43 @@ def archived(helm):
         assert text is None and said in why, f"{path} {change}: {why}"
     text, why = helm.template(refused(good, ["ledger"], {"postgres": True}))
     assert text is not None, why
+    archived_hub(helm, key)
     print("each source of an archive is mounted in the gate alone")
+
+
+def archived_hub(helm, key):
+    """A hub with a signed archive gets no other configuration, and the agents of its release do not get the archive."""
+    of = {"image": dict(IMAGE), "agent": {"enabled": False}}
+    for archive, path in (
+        ({"text": "{}"}, "/etc/wicketgate/hub.archive"),
+        ({"volume": {"configMap": {"name": "hub"}}}, "/etc/wicketgate-archive/hub.archive"),
+        ({"volume": {"image": {"reference": "registry.example/hub:1"}}, "path": "a/b"}, "/etc/wicketgate-archive/a/b"),
+    ):
+        text, why = helm.template({**of, "hub": {"enabled": True, "tlsSecret": "hub-tls", "archive": {**archive, "publicKey": key}}})
+        assert text is not None, why
+        all_of_it = manifests(text)
+        for one in all_of_it:
+            check(one)
+        [(_, spec)] = pods(all_of_it)
+        [hub] = spec["containers"]
+        assert hub["args"] == ["serve", "hub", "--config", "hub.yaml", "--config-archive", path, "--archive-key", "/etc/wicketgate/archive.pub", "--json"], hub["args"]
+        mounted = [mount for mount in hub["volumeMounts"] if mount["name"] == "archive"]
+        held = [volume for volume in spec["volumes"] if volume["name"] == "archive"]
+        if "volume" in archive:
+            assert mounted == [{"name": "archive", "mountPath": "/etc/wicketgate-archive", "readOnly": True}], mounted
+            assert held == [{"name": "archive", **archive["volume"]}], held
+        else:
+            assert not mounted and not held
+        [data] = [one["data"] for one in all_of_it if one["kind"] == "ConfigMap"]
+        assert data == {"archive.pub": key, **({"hub.archive": "{}"} if "text" in archive else {})}, data
+    good = {**of, "hub": {"enabled": True, "tlsSecret": "hub-tls", "archive": {"text": "{}", "publicKey": key}}}
+    for path, change, said in (
+        (["hub", "archive", "publicKey"], "", "hub.archive.publicKey"),
+        (["hub", "archive", "text"], "", "`hub.yaml` is missing"),
+        (["hub", "files"], {"hub.yaml": ""}, "`hub.yaml` is in `hub.archive`"),
+    ):
+        text, why = helm.template(refused(good, path, change))
+        assert text is None and said in why, f"{path} {change}: {why}"
 
 
 def papers(helm):

@@ -16,9 +16,8 @@ use crate::yaml;
 
 /// Where the chart mounts the files of `gate.files` and `hub.files`.
 const FILES: &str = "/etc/wicketgate";
-/// Where a gate of the chart lays out the files of its archive, and its configuration there.
+/// Where a gate or a hub of the chart lays out the files of its archive.
 const LAID: &str = "/var/lib/wicketgate/configuration/current";
-const ARCHIVED: &str = "/var/lib/wicketgate/configuration/current/wicketgate.yaml";
 /// Where the chart mounts Secrets.
 const SECRETS: &str = "/run/secrets";
 /// The gate and the hub: their section of the values, and their configuration in it.
@@ -57,12 +56,12 @@ pub(super) enum ContainerError {
     NoConfiguration,
     #[error("`{part}.files.{path}`: expected the text of a file at a path below `{FILES}`")]
     Entry { part: &'static str, path: String },
-    #[error("gate.archive: {0}")]
-    Archive(#[from] SignedArchiveError),
+    #[error("{0}.archive: {1}")]
+    Archive(&'static str, SignedArchiveError),
     #[error(
-        "gate.archive: these values do not hold the archive; check the file with `wicketgate check --config-archive FILE --archive-key KEY`"
+        "{0}.archive: these values do not hold the archive; check the file with `wicketgate check --config-archive FILE --archive-key KEY`"
     )]
-    NoArchive,
+    NoArchive(&'static str),
 }
 
 /// The files of a container, and what it says in variables.
@@ -107,15 +106,16 @@ impl Container {
     }
 
     fn chart(values: &Value) -> Result<Self, ContainerError> {
-        if let Some(archive) = values.pointer("/gate/archive").filter(|of| is_set(of)) {
-            return Self::archived(values, archive);
+        for (part, file) in PARTS {
+            let Some(of) = values.get(part) else { continue };
+            if let Some(archive) = of.get("archive").filter(|archive| is_set(archive)) {
+                return Self::archived((part, file), of, archive);
+            }
+            if of.get("files").is_some_and(|files| files.get(file).is_some()) {
+                return Self::laid(part, of, &Path::new(FILES).join(file));
+            }
         }
-        let has = |(part, file): &(&str, &str)| {
-            values.get(part).and_then(|of| of.get("files")?.get(file)).is_some()
-        };
-        let (part, file) = PARTS.into_iter().find(has).ok_or(ContainerError::NoConfiguration)?;
-        let of = values.get(part).unwrap_or(&Value::Null);
-        Self::laid(part, of, &Path::new(FILES).join(file))
+        Err(ContainerError::NoConfiguration)
     }
 
     /// The container of these values, with the files of `files`; this is its configuration.
@@ -131,20 +131,24 @@ impl Container {
         Ok(container)
     }
 
-    /// The gate whose configuration is in the archive of these values.
-    fn archived(values: &Value, archive: &Value) -> Result<Self, ContainerError> {
+    /// The container whose configuration is in the archive of these values.
+    fn archived(
+        (part, config): (&'static str, &str),
+        of: &Value,
+        archive: &Value,
+    ) -> Result<Self, ContainerError> {
         let text = |name: &str| archive.get(name).and_then(Value::as_str).unwrap_or_default();
-        let of = values.get("gate").unwrap_or(&Value::Null);
-        let (container, config) =
-            (Self::laid("gate", of, Path::new(ARCHIVED))?, "wicketgate.yaml".into());
         if text("text").is_empty() {
-            return Err(ContainerError::NoArchive);
+            return Err(ContainerError::NoArchive(part));
         }
-        let [file, key] = ["gate.archive", "archive.pub"].map(|name| container.root.join(name));
+        let container = Self::laid(part, of, &Path::new(LAID).join(config))?;
+        let [file, key] = ["config.archive", "archive.pub"].map(|name| container.root.join(name));
         for (path, name) in [(&file, "text"), (&key, "publicKey")] {
             std::fs::write(path, text(name)).map_err(FileError::at(path))?;
         }
-        let archive = SignedArchive::open(&ArchiveSource { file, keys: vec![key], config })?;
+        let source = ArchiveSource { file, keys: vec![key], config: config.into() };
+        let archive =
+            SignedArchive::open(&source).map_err(|why| ContainerError::Archive(part, why))?;
         for (name, bytes) in archive.files() {
             container.put(&Path::new(LAID).join(name), bytes)?;
         }

@@ -80,26 +80,34 @@ data:
   {{- end }}
 {{- end -}}
 
-{{/* Whether the values name a signed archive: {root}. */}}
+{{/* Whether the values name a signed archive: {of}. */}}
 {{- define "wicketgate.hasArchive" -}}
-{{- with .Values.gate.archive }}{{ or (ne (default "" .text) "") (not (empty .volume)) }}{{ end -}}
+{{- with .of.archive }}{{ or (ne (default "" .text) "") (not (empty .volume)) }}{{ end -}}
 {{- end -}}
 
-{{/* The files of the gate: those of the values, and with an archive its trusted key and what the values hold of it: {root}. */}}
-{{- define "wicketgate.gateFiles" -}}
-{{- $files := deepCopy .Values.gate.files -}}
+{{/* The files of the gate or the hub: those of the values, and with an archive its trusted key and what the values hold of it: {part, of}. */}}
+{{- define "wicketgate.files" -}}
+{{- $files := deepCopy .of.files -}}
 {{- if eq (include "wicketgate.hasArchive" .) "true" -}}
-{{- $archive := .Values.gate.archive -}}
-{{- if hasKey $files "wicketgate.yaml" }}{{ fail "gate.files: `wicketgate.yaml` is in `gate.archive`: remove it here" }}{{ end -}}
-{{- if and $archive.text $archive.volume }}{{ fail "gate.archive: `text` and `volume` exclude each other" }}{{ end -}}
-{{- if not $archive.publicKey }}{{ fail "gate.archive.publicKey: name the key that verifies the archive: `--set-file gate.archive.publicKey=archive.pem.pub`" }}{{ end -}}
-{{- range list "archive.pub" "gate.archive" -}}
-{{- if hasKey $files . }}{{ fail (printf "gate.files: `%s` is a file of the chart's with `gate.archive`: choose another name" .) }}{{ end -}}
+{{- $archive := .of.archive -}}
+{{- $config := ternary "hub.yaml" "wicketgate.yaml" (eq .part "hub") -}}
+{{- $own := printf "%s.archive" .part -}}
+{{- if hasKey $files $config }}{{ fail (printf "%s.files: `%s` is in `%s`: remove it here" .part $config $own) }}{{ end -}}
+{{- if and $archive.text $archive.volume }}{{ fail (printf "%s: `text` and `volume` exclude each other" $own) }}{{ end -}}
+{{- if not $archive.publicKey }}{{ fail (printf "%s.publicKey: name the key that verifies the archive: `--set-file %s.publicKey=archive.pem.pub`" $own $own) }}{{ end -}}
+{{- range list "archive.pub" $own -}}
+{{- if hasKey $files . }}{{ fail (printf "%s.files: `%s` is a file of the chart's with `%s`: choose another name" $.part . $own) }}{{ end -}}
 {{- end -}}
 {{- $_ := set $files "archive.pub" $archive.publicKey -}}
-{{- if $archive.text }}{{ $_ := set $files "gate.archive" $archive.text }}{{ end -}}
+{{- if $archive.text }}{{ $_ := set $files $own $archive.text }}{{ end -}}
 {{- end -}}
 {{- toJson $files -}}
+{{- end -}}
+
+{{/* What the command reads its configuration from: {part, of}. */}}
+{{- define "wicketgate.archiveArgs" -}}
+{{- $file := printf "/etc/wicketgate/%s.archive" (ternary "hub" "gate" (eq .part "hub")) -}}
+--config-archive, {{ empty .of.archive.volume | ternary $file (printf "/etc/wicketgate-archive/%s" .of.archive.path) | quote }}, --archive-key, /etc/wicketgate/archive.pub
 {{- end -}}
 
 {{/* The volumes of a gate or a hub: {root, part, of}. */}}
@@ -144,9 +152,11 @@ data:
   emptyDir: {sizeLimit: {{ .of.stateSizeLimit }}}
 {{- end }}
 {{- end }}
-{{- if and (ne .part "hub") .root.Values.gate.archive .root.Values.gate.archive.volume }}
+{{- with .of.archive }}
+{{- with .volume }}
 - name: archive
-  {{- toYaml .root.Values.gate.archive.volume | nindent 2 }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- $reserved := list "config" "secrets" "state" "socket" "enrolment" "certificate" "kubernetes" "tmp" "archive" }}
 {{- range .of.volumes }}
@@ -201,8 +211,10 @@ resources: {requests: {storage: {{ .size }}}}
 - {name: config, mountPath: /etc/wicketgate, readOnly: true}
 - {name: secrets, mountPath: /run/secrets/wicketgate, readOnly: true}
 - {name: state, mountPath: /var/lib/wicketgate}
-{{- if and (ne .part "hub") .root.Values.gate.archive .root.Values.gate.archive.volume }}
+{{- with .of.archive }}
+{{- if .volume }}
 - {name: archive, mountPath: /etc/wicketgate-archive, readOnly: true}
+{{- end }}
 {{- end }}
 {{- with .of.volumeMounts }}
 {{ toYaml . }}
@@ -264,8 +276,8 @@ readinessProbe:
 image: {{ include "wicketgate.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 command: [/wicketgate]
-{{- if eq (include "wicketgate.hasArchive" .root) "true" }}
-args: [serve, --config-archive, {{ empty .of.archive.volume | ternary "/etc/wicketgate/gate.archive" (printf "/etc/wicketgate-archive/%s" .of.archive.path) | quote }}, --archive-key, /etc/wicketgate/archive.pub{{ if .of.logJson }}, --json{{ end }}]
+{{- if eq (include "wicketgate.hasArchive" .) "true" }}
+args: [serve, {{ include "wicketgate.archiveArgs" . }}{{ if .of.logJson }}, --json{{ end }}]
 {{- else }}
 args: [serve, --config, /etc/wicketgate/wicketgate.yaml{{ if .of.logJson }}, --json{{ end }}]
 {{- end }}
