@@ -565,20 +565,32 @@ async fn a_client_that_leaves_ends_the_call_of_the_model_and_no_tool_that_change
     gate.checked().await;
 }
 
+/// Has the tools offered as instructions: the model has no tool calls.
+pub fn as_text(config: &mut Value) {
+    for tool in config["tools"].as_array_mut().unwrap() {
+        if tool["name"] == "llm.main" {
+            tool["model"]["upstreams"][0]["native_tools"] = json!(false);
+        }
+    }
+}
+
 /// A gate whose model has no tool calls.
 async fn start_as_text() -> Gate {
-    Gate::start_with(
-        |config| {
-            manages(config);
-            for tool in config["tools"].as_array_mut().unwrap() {
-                if tool["name"] == "llm.main" {
-                    tool["model"]["upstreams"][0]["native_tools"] = json!(false);
-                }
-            }
-        },
-        |_| {},
-    )
-    .await
+    let config = |config: &mut Value| {
+        manages(config);
+        as_text(config);
+    };
+    Gate::start_with(config, |_| {}).await
+}
+
+/// A gate whose model has no tool calls, at a server that holds it to a schema.
+async fn start_by_schema() -> Gate {
+    let config = |config: &mut Value| {
+        manages(config);
+        as_text(config);
+        config["agents"][0]["model"]["managed"]["text_tools"] = json!("schema");
+    };
+    Gate::start_with(config, |_| {}).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -627,6 +639,62 @@ async fn a_stream_of_a_model_without_tool_calls_shows_no_block() {
         "{reply:?}"
     );
     assert!(!reply.body.contains("tool_call"), "{reply:?}");
+    gate.checked().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_is_held_to_a_schema_calls_an_offered_tool_or_answers_with_text() {
+    let gate = start_by_schema().await;
+    let call = |tool: &str| json!({"tool_call": {"tool": tool, "arguments": {"n": 1}}});
+    gate.provider.answers(says(&call("work__do").to_string()));
+    gate.provider.answers(says(r#"{"answer": "{\"n\": 1} it is"}"#));
+    let first = ask(&gate, "req", &request(false)).await;
+    let answer = read(&first);
+    assert_eq!(answer["choices"][0]["message"]["content"], "{\"n\": 1} it is");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    assert_eq!(
+        (&answer["trace"]["iterations"], &answer["trace"]["stopped"]),
+        (&json!(2), &json!("end"))
+    );
+    assert_eq!(gate.tool.count(), 1);
+    let asked: Vec<Value> = gate.provider.asked().iter().map(|asked| asked.json()).collect();
+    for one in &asked {
+        assert!(one.get("tools").is_none(), "{one}");
+        let form = &one["response_format"];
+        assert_eq!(form["type"], "json_schema", "{form}");
+        let schema = jsonschema::validator_for(&form["json_schema"]["schema"]).unwrap();
+        for fits in [call("work__do"), call("work__fail"), json!({"answer": "x"})] {
+            assert!(schema.is_valid(&fits), "{fits}");
+        }
+        let both = json!({"answer": "x", "tool_call": call("work__do")["tool_call"]});
+        let list = json!({"tool_call": {"tool": "work__do", "arguments": []}});
+        for other in [call("policy__error"), both, list, json!({"answer": 1}), json!("x")] {
+            assert!(!schema.is_valid(&other), "{other}");
+        }
+    }
+    // The model reads its own words again, and the result.
+    let messages = asked[1]["messages"].as_array().unwrap();
+    assert_eq!(messages[messages.len() - 2]["content"], call("work__do").to_string());
+    // What was recorded is given again, with the same text.
+    let again = ask(&gate, "req", &request(false)).await;
+    assert_eq!((again.status, read(&again)["choices"].clone()), (200, answer["choices"].clone()));
+    assert_eq!(gate.provider.asked().len(), 2);
+    // A stream shows the text, and no object.
+    gate.provider.answers(says(r#"{"answer": "done"}"#));
+    let streamed = ask(&gate, "stream", &request(true)).await;
+    assert!(streamed.body.contains("\"content\":\"done\""), "{streamed:?}");
+    assert!(!streamed.body.contains("answer"), "{streamed:?}");
+    // What an answer is that a server lets through without the schema: text.
+    gate.provider.answers(says("no object"));
+    let plain = read(&ask(&gate, "plain", &request(false)).await);
+    assert_eq!(plain["choices"][0]["message"]["content"], "no object");
+    let mut own = request(false);
+    own["response_format"] = json!({"type": "json_object"});
+    let refused = ask(&gate, "own", &own).await;
+    assert!(
+        refused.status == 400 && refused.body.contains("managed.response_format"),
+        "{refused:?}"
+    );
     gate.checked().await;
 }
 

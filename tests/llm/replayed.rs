@@ -382,3 +382,37 @@ async fn a_loop_that_the_gate_ran_plays_the_same() {
     assert_eq!(tools(&played), tools(&recorded));
     assert_eq!((recorder.gate.provider.asked().len(), recorder.gate.tool.count()), before);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_whose_tools_were_instructions_plays_the_same() {
+    for (how, call, end) in [
+        ("auto", format!("```tool_call\n{CALL}\n```"), "done".to_owned()),
+        ("schema", format!("{{\"tool_call\":{CALL}}}"), r#"{"answer":"done"}"#.to_owned()),
+    ] {
+        let loops = |config: &mut Value| {
+            config["agents"][0]["model"] = json!({"managed": {"text_tools": how}});
+            crate::managed::as_text(config);
+        };
+        let mut recorder = Recorder::start_with(loops).await;
+        let says = |text: &str| {
+            let message = json!({"role": "assistant", "content": text});
+            Answer::json(200, &crate::said::completion(message, "stop"))
+        };
+        recorder.gate.provider.answers(says(&call));
+        let body = CHAT.request("go", false);
+        let reply = recorder.asks("/managed/v1/chat/completions", &body, says(&end)).await;
+        assert_eq!(reply.status, 200, "{how}: {reply:?}");
+        recorder.recorded().await;
+        let before = (recorder.gate.provider.asked().len(), recorder.gate.tool.count());
+        let again = recorder.replays(&[], &recorder.asked).ok();
+        assert!(again.err.contains("no drift"), "{how}: {again:?}");
+        let (status, _, text) = &printed(&again.out)[0];
+        let played: Value = serde_json::from_str(text).unwrap();
+        let said = &played["choices"][0]["message"]["content"];
+        assert_eq!((*status, said), (200, &json!("done")), "{how}");
+        assert_eq!(played["trace"]["tools_used"][0]["name"], "work.do", "{how}");
+        assert_eq!((recorder.gate.provider.asked().len(), recorder.gate.tool.count()), before);
+    }
+}
+
+const CALL: &str = r#"{"tool": "work__do", "arguments": {"n": 1}}"#;

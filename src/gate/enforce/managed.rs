@@ -47,8 +47,8 @@ pub struct ManagedTerms {
     pub iterations_max: u32,
     /// What it offers.
     pub tools: Vec<ManagedTool>,
-    /// Whether the model has tool calls of its own.
-    pub native: bool,
+    /// How the model gets to know the tools; `None`: it has tool calls of its own.
+    pub as_text: Option<TextTools>,
     /// Tool calls that run at the same time.
     pub together: usize,
     /// How long a tool call waits for an approver.
@@ -123,8 +123,8 @@ impl Road {
         let Some(config) = self.in_force.managed(&run.manifest.name) else { return Ok(None) };
         let toolbox = self.in_force.toolbox();
         let (_, face) = model_tool(run, &toolbox, (Dialect::Chat, model))?;
-        let native = !face.lacks_tools(model);
-        let offers = native || config.text_tools == TextTools::Auto;
+        let as_text = face.lacks_tools(model).then_some(config.text_tools);
+        let offers = as_text != Some(TextTools::Never);
         let is_offered = |tool: &ToolView| {
             let is_method = tool.kind == ToolKind::Mcp.as_str() && tool.shown.is_none();
             !is_method && tool.kind != ToolKind::Model.as_str() && config.takes(&tool.name)
@@ -140,7 +140,7 @@ impl Road {
         Ok(Some(ManagedTerms {
             iterations_max: config.iterations_max,
             tools: tools.collect(),
-            native,
+            as_text,
             together: limit.unwrap_or(TOGETHER_MAX).clamp(1, TOGETHER_MAX),
             hold_wait: face.hold_wait,
         }))

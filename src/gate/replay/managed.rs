@@ -8,7 +8,7 @@ use super::line::ToolList;
 use super::recording::Recording;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Json;
-use crate::identity::callers::{ManagedConfig, TextTools, offered_name};
+use crate::identity::callers::{ANSWER_FORM, ManagedConfig, TextTools, offered_name};
 
 impl Recording {
     /// The loop of the recorded agent; `None` if the gate ran none.
@@ -17,7 +17,7 @@ impl Recording {
     /// A step cannot be read.
     pub fn managed(&self) -> Result<Option<ManagedConfig>, Error> {
         let (mut iterations_max, mut offered) = (0, BTreeSet::new());
-        let mut has_text = false;
+        let (mut has_text, mut text_tools) = (false, TextTools::Auto);
         for place in &self.places {
             let step = self.step(place)?;
             let Some(number) = iteration(&step.call) else { continue };
@@ -29,6 +29,9 @@ impl Recording {
             let tools = step.args.get("tools").and_then(Json::as_array).unwrap_or_default();
             let name = |tool: &Json| Some(tool.get("function")?.get("name")?.as_str()?.to_owned());
             has_text |= tools.is_empty();
+            if is_by_schema(&step.args) {
+                text_tools = TextTools::Schema;
+            }
             offered.extend(tools.iter().filter_map(name));
         }
         if iterations_max == 0 {
@@ -37,8 +40,14 @@ impl Recording {
         let known = self.tools.read().map(ToolList::definitions).unwrap_or_default();
         let shown = known.into_keys().filter(|name| offered.contains(&offered_name(name)));
         let tools = (!has_text).then(|| shown.collect());
-        Ok(Some(ManagedConfig { iterations_max, tools, text_tools: TextTools::Auto }))
+        Ok(Some(ManagedConfig { iterations_max, tools, text_tools }))
     }
+}
+
+/// Whether a request has the gate's own schema of an answer.
+fn is_by_schema(args: &Json) -> bool {
+    let named = args.get("response_format").and_then(|form| form.get("json_schema")?.get("name"));
+    named.and_then(Json::as_str) == Some(ANSWER_FORM)
 }
 
 /// The most that a configuration takes.

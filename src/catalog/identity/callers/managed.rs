@@ -14,6 +14,9 @@ pub const OFFERED_MAX: usize = 128;
 /// The most characters of a tool's name in a request.
 pub const NAME_CHARS_MAX: usize = 64;
 
+/// The name of the JSON Schema that the gate sends for answers with `text_tools: schema`.
+pub const ANSWER_FORM: &str = "wicketgate_tools";
+
 /// `agents[].model`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -52,6 +55,9 @@ pub enum TextTools {
     /// As instructions, and the model answers with one fenced block for each call.
     #[default]
     Auto,
+    /// As instructions, and the request has a JSON Schema for the whole answer (`response_format`): for a server that holds
+    /// its models to a schema, as Ollama, llama.cpp and vLLM do.
+    Schema,
     /// Not at all: the model is asked without tools.
     Never,
 }

@@ -29,7 +29,7 @@ mod managed;
 use accounts::{AccountError, Accounts};
 pub use accounts::{AccountTrust, AccountTrustError};
 pub use error::{CallerError, TokenError};
-pub use managed::{AgentModel, ManagedConfig, ManagedError, TextTools, offered_name};
+pub use managed::{ANSWER_FORM, AgentModel, ManagedConfig, ManagedError, TextTools, offered_name};
 
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;

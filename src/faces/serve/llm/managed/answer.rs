@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::text_tools;
 use crate::enforce::Released;
+use crate::identity::callers::TextTools;
 use crate::mcp::raw::{Members, ObjectWriter};
 use crate::serve::problem::receipt_line;
 use crate::serve::trace::{self, ManagedTrace};
@@ -25,6 +26,8 @@ pub(super) struct RoundAnswer {
     /// The answer as it was recorded.
     json: Vec<u8>,
     value: Value,
+    /// The text of an answer that is an object as a whole.
+    within: Option<String>,
     /// What it asks for.
     pub calls: Vec<AskedTool>,
     /// The receipt of its outcome.
@@ -34,21 +37,23 @@ pub(super) struct RoundAnswer {
 }
 
 impl RoundAnswer {
-    /// Reads an answer; `as_text`: the tools were offered as instructions.
-    pub fn read(released: Released, as_text: bool, has_left: bool) -> Self {
+    /// Reads an answer; `as_text`: how the tools were offered, if as instructions.
+    pub fn read(released: Released, as_text: Option<TextTools>, has_left: bool) -> Self {
         let receipt = receipt_line(released.receipt());
         let json = released.into_result();
         let value: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
         let calls = match as_text {
-            true => text_tools::read(trace::content(&value)).into_iter().collect(),
-            false => trace::tool_calls(&value).iter().enumerate().map(asked).collect(),
+            Some(_) => text_tools::read(trace::content(&value)).into_iter().collect(),
+            None => trace::tool_calls(&value).iter().enumerate().map(asked).collect(),
         };
-        Self { json, value, calls, receipt, has_left }
+        let is_whole = as_text == Some(TextTools::Schema);
+        let within = is_whole.then(|| text_tools::answered(trace::content(&value))).flatten();
+        Self { json, value, within, calls, receipt, has_left }
     }
 
     /// Its text.
     pub fn content(&self) -> &str {
-        trace::content(&self.value)
+        self.within.as_deref().unwrap_or_else(|| trace::content(&self.value))
     }
 
     /// Its usage figures.
@@ -59,7 +64,7 @@ impl RoundAnswer {
     /// The answer as the next request has it.
     pub fn message(&self, as_text: bool) -> Value {
         if as_text {
-            return json!({"role": "assistant", "content": self.content()});
+            return json!({"role": "assistant", "content": trace::content(&self.value)});
         }
         let calls: Vec<Value> = self.calls.iter().map(written).collect();
         let content = Some(self.content()).filter(|text| !text.is_empty());
@@ -94,10 +99,10 @@ impl RoundAnswer {
         for (name, raw) in members.iter() {
             written = match name {
                 "usage" | "trace" => written,
-                "choices" if self.asks_on() => {
+                "choices" if self.asks_on() || self.within.is_some() => {
                     let message = json!({"role": "assistant", "content": self.content()});
                     let choice =
-                        json!([{"index": 0, "message": message, "finish_reason": "length"}]);
+                        json!([{"index": 0, "message": message, "finish_reason": self.finish()}]);
                     written.member(name, choice.to_string().as_bytes())
                 }
                 _ => written.member(name, raw.get().as_bytes()),

@@ -14,6 +14,20 @@ const OWN_TOOLS: [&str; 4] = ["tools", "tool_choice", "functions", "function_cal
 /// Members that the gate sets in each of its requests.
 const SET_HERE: [&str; 2] = ["stream", "stream_options"];
 
+/// The member that says which form an answer has.
+const FORM: &str = "response_format";
+
+/// What a step offers to a model, and asks of its answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StepForm<'a> {
+    /// Tools for the model's own tool calls.
+    pub tools: &'a [ManagedTool],
+    /// The schema of the whole answer.
+    pub schema: Option<&'a [u8]>,
+    /// Whether the answer streams.
+    pub streams: bool,
+}
+
 /// The agent's request, as it came.
 #[derive(Debug)]
 pub(super) struct LoopBody {
@@ -55,12 +69,22 @@ impl LoopBody {
         Ok(Self { members, model, streams, wants_usage })
     }
 
+    /// Checks that the agent leaves the form of the answers to the gate.
+    pub fn leaves_the_form(&self) -> Result<(), Problem> {
+        match self.members.iter().any(|(name, _)| name == FORM) {
+            false => Ok(()),
+            true => Err(malformed(
+                "managed.response_format",
+                "`response_format` is not taken here: with `text_tools: schema` the gate sets the form of each answer; leave it out",
+            )),
+        }
+    }
+
     /// The request of one step: `before` and `after` stand around the agent's messages.
     pub fn step(
         &self,
         (before, after): (&[Vec<u8>], &[Vec<u8>]),
-        tools: &[ManagedTool],
-        streams: bool,
+        StepForm { tools, schema, streams }: StepForm<'_>,
     ) -> Vec<u8> {
         let mut written = ObjectWriter::default();
         for (name, raw) in &self.members {
@@ -73,6 +97,9 @@ impl LoopBody {
         if !tools.is_empty() {
             let tools: Vec<Vec<u8>> = tools.iter().map(offered).collect();
             written = written.member("tools", &array(&tools));
+        }
+        if let Some(schema) = schema {
+            written = written.member(FORM, schema);
         }
         if streams {
             written = written.member("stream", b"true");
@@ -112,14 +139,15 @@ mod tests {
         let body = LoopBody::read(sent).unwrap();
         assert!(body.streams && body.wants_usage);
         assert_eq!(body.model, "m");
-        let step = body.step((&[b"1".to_vec()], &[b"2".to_vec(), b"3".to_vec()]), &[], false);
+        let around = (&[b"1".to_vec()][..], &[b"2".to_vec(), b"3".to_vec()][..]);
+        let step = body.step(around, StepForm::default());
         assert_eq!(
             String::from_utf8(step).unwrap(),
             r#"{"temperature":0.50,"messages":[1,{"role":"user","content":"\u00e9"},2,3],"model":"m"}"#
         );
         let body = LoopBody::read(br#"{"model":"m","messages":[]}"#).unwrap();
         assert!(!body.streams && !body.wants_usage);
-        let step = body.step((&[], &[]), &[], true);
+        let step = body.step((&[], &[]), StepForm { streams: true, ..StepForm::default() });
         assert_eq!(
             String::from_utf8(step).unwrap(),
             r#"{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true}}"#

@@ -27,13 +27,14 @@ use crate::enforce::{
     Answer, Fault, FlowPart, Flowing, ManagedStep, ManagedTerms, ModelReply, ModelRequest,
     OfferedNames, Road, Run, ToolStep,
 };
+use crate::identity::callers::TextTools;
 use crate::serve::dialect::spoken;
 use crate::serve::guard;
 use crate::serve::problem::Problem;
 use crate::serve::problem::exchange::Broken;
 use crate::serve::trace::{self, AnsweredBy, ManagedTrace};
 use answer::{AskedTool, RoundAnswer};
-use body::LoopBody;
+use body::{LoopBody, StepForm};
 
 mod answer;
 mod body;
@@ -100,8 +101,13 @@ impl LlmShared {
             Some((tool.offered.clone(), name))
         });
         let names: OfferedNames = Arc::new(names.collect());
-        let tools_text = (!terms.native && !terms.tools.is_empty())
-            .then(|| Arc::from(text_tools::instructions(&terms.tools)));
+        let as_text = terms.as_text.filter(|_| !terms.tools.is_empty());
+        let tools_text = as_text.map(|how| Arc::from(text_tools::instructions(&terms.tools, how)));
+        let schema = as_text.filter(|how| *how == TextTools::Schema);
+        let schema = schema.map(|_| text_tools::form(&terms.tools));
+        if schema.is_some() {
+            body.leaves_the_form().map_err(refuse)?;
+        }
         let (streams, memory) = (body.streams, read.memory);
         let work = ToolLoop {
             road,
@@ -112,7 +118,9 @@ impl LlmShared {
             traceparent,
             terms,
             names,
+            as_text,
             tools_text,
+            schema,
             answered_by: Mutex::default(),
             sink: LoopSink(None),
         };
@@ -173,8 +181,12 @@ struct ToolLoop {
     traceparent: Option<String>,
     terms: ManagedTerms,
     names: OfferedNames,
-    /// The instructions that offer the tools, for a model without tool calls.
+    /// How the tools are offered to a model without tool calls.
+    as_text: Option<TextTools>,
+    /// The instructions that offer them.
     tools_text: Option<Arc<str>>,
+    /// The `response_format` of the model's answers.
+    schema: Option<Vec<u8>>,
     answered_by: Mutex<AnsweredBy>,
     sink: LoopSink,
 }
@@ -189,7 +201,6 @@ struct LoopEnd {
 impl ToolLoop {
     /// Asks the model and runs its tools until it asks for no more.
     async fn run(&self) -> Result<LoopEnd, Problem> {
-        let as_text = self.tools_text.is_some();
         let (mut said, mut usage) = (Vec::new(), None);
         let mut number = 0_u32;
         loop {
@@ -205,7 +216,7 @@ impl ToolLoop {
                 let trace = Box::pin(trace).await?.ok_or_else(missing)?;
                 return Ok(LoopEnd { answer, usage, trace });
             }
-            said.push(answer.message(as_text).to_string().into_bytes());
+            said.push(answer.message(self.as_text.is_some()).to_string().into_bytes());
             said.extend(self.tools(number, &answer.calls).await);
         }
     }
@@ -218,7 +229,7 @@ impl ToolLoop {
     /// Asks the model once; or gives its answer, if it was asked before.
     async fn round(&self, number: u32, said: &[Vec<u8>]) -> Result<RoundAnswer, Problem> {
         let call = self.model_id(number)?;
-        let as_text = self.tools_text.is_some();
+        let as_text = self.as_text;
         // WHY not the first: its bytes are those of the client, and must be the recorded ones.
         if number > 1 && self.run.has(&call) {
             return Ok(RoundAnswer::read(
@@ -227,7 +238,7 @@ impl ToolLoop {
                 false,
             ));
         }
-        let streams = self.sink.0.is_some() && !as_text;
+        let streams = self.sink.0.is_some() && as_text.is_none();
         let request = self.request(&call, said, streams)?;
         let ask = Box::pin(self.road.begin_ask(&self.run, request)).await;
         let ask = ask.map_err(|failed| Problem::of_model(*failed))?;
@@ -253,7 +264,8 @@ impl ToolLoop {
             own.map(|text| json!({"role": "system", "content": text}).to_string().into_bytes());
         let own: Vec<Vec<u8>> = own.into_iter().collect();
         let tools = if own.is_empty() { self.terms.tools.as_slice() } else { &[] };
-        let body = self.body.step((&own, said), tools, streams);
+        let form = StepForm { tools, schema: self.schema.as_deref(), streams };
+        let body = self.body.step((&own, said), form);
         Ok(ModelRequest {
             dialect: Dialect::Chat,
             operation: Operation::Generate,
