@@ -60,7 +60,8 @@ def image(version, machine, programs, paths, epoch):
     manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": layout.blob("application/vnd.oci.image.config.v1+json", document(config)),
                 "layers": [layout.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzipped(layer)) for layer in layers]}
     name = f"wicketgate-{version}-linux-{architecture}.oci.tar"
-    return name, layout.archive(manifest, version, epoch, {"architecture": architecture, "os": "linux"})
+    # What loads the archive calls the image so.
+    return name, layout.archive(manifest, f"wicketgate:{version}", epoch, {"architecture": architecture, "os": "linux"})
 
 
 def chart(version, folder, meta, epoch):

@@ -158,8 +158,30 @@ fn pip_npm_and_dpkg_install_the_programs() {
     }
 }
 
+/// An engine loads the image under its name, and runs a program of it as the user of the image.
+fn loaded_by_buildah(dir: &Path, archive: &Path) {
+    let policy = dir.join("policy.json");
+    std::fs::write(&policy, r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
+    let [root, runroot] = ["root", "runroot"].map(|name| dir.join("buildah").join(name));
+    let buildah = |args: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let own: [&dyn AsRef<std::ffi::OsStr>; 6] =
+            [&"--storage-driver", &"vfs", &"--root", &root, &"--runroot", &runroot];
+        run("buildah", &[&own, args].concat())
+    };
+    let from = format!("oci-archive:{}", archive.display());
+    buildah(&[&"pull", &"-q", &"--signature-policy", &policy, &from]);
+    let image = format!("localhost/wicketgate:{}", env!("CARGO_PKG_VERSION"));
+    let container = buildah(&[&"from", &"--pull-never", &"--signature-policy", &policy, &image]);
+    let container = container.trim();
+    let started = ["run", "--isolation", "chroot", container, "--", "/wicketgate-verify", "-u"];
+    let started: Vec<&dyn AsRef<std::ffi::OsStr>> =
+        started.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>).collect();
+    assert_eq!(buildah(&started), "65532\n");
+    buildah(&[&"rm", &container]);
+}
+
 #[test]
-fn an_image_and_a_chart_without_an_engine_are_read_by_skopeo_and_helm() {
+fn an_image_and_a_chart_without_an_engine_are_read_by_buildah_skopeo_and_helm() {
     let dir = tempfile::tempdir().unwrap();
     let (out, image) = (dir.path().join("out"), dir.path().join("image"));
     text(release(&[&programs(dir.path()), &out]));
@@ -181,6 +203,7 @@ fn an_image_and_a_chart_without_an_engine_are_read_by_skopeo_and_helm() {
     for layer in manifest["layers"].as_array().unwrap() {
         run("tar", &[&"-xzf", &blob(layer), &"-C", &root]);
     }
+    loaded_by_buildah(dir.path(), &file(&out, "-linux-amd64.oci.tar"));
     // The program starts in what the image holds, and nothing else is in there.
     let user = ["--userspec=65532:65532", "--groups=65532"];
     let ids = run("chroot", &[&user[0], &user[1], &root, &"/wicketgate-verify", &"-u"]);
