@@ -72,8 +72,11 @@ def environment(top, build, target):
     made = {"CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags), "CARGO_INCREMENTAL": "0", "CARGO_TARGET_DIR": str(build),
             "CARGO_PROFILE_RELEASE_DEBUG": "false", "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "0"),
             f"CC_{under}": cc, f"CFLAGS_{under}": c_flags, "LC_ALL": "C", "TZ": "UTC"}
-    if not target.endswith("-musl") and target != host():
-        made[f"CARGO_TARGET_{under.upper()}_LINKER"] = cc
+    # What rustc brings for musl links with the `cc` of a machine of the same kind.
+    is_other = target.split("-")[0] != host().split("-")[0]
+    if is_other or not target.endswith("-musl") and target != host():
+        linker = f"CARGO_TARGET_{under.upper()}_LINKER"
+        made[linker] = os.environ.get(linker, cc)
     kept = {name: value for name, value in os.environ.items() if name not in ("RUSTFLAGS", "CFLAGS", "RUSTC_WRAPPER")}
     return kept | made
 

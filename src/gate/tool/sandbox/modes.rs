@@ -15,13 +15,16 @@ const SET_ID: u64 = 0o6000;
 /// `open` flags with which its mode takes effect: `O_CREAT` and the bit that only `O_TMPFILE` has.
 const MAKES: u64 = 0o100 | 0o20_000_000;
 
+/// Since Linux 6.6, under this number on each architecture; `libc` does not know it for all of them.
+const SYS_FCHMODAT2: i64 = 452;
+
 /// Calls whose mode or flags lie in memory, and calls that combine several others. They fail as if
 /// the kernel did not know them: the C library then uses the older call, which the filter can
 /// check.
 pub(super) const UNSEEN: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
