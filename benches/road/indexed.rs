@@ -49,6 +49,7 @@ pub async fn measure(plan: &Plan, folder: &Folder, tool: SocketAddr, table: &mut
         floors.push(turn(plan, &bare, &without).await);
         ours.push(turn(plan, &kept, &with).await);
     }
+    let memory = with.memory("VmRSS") - without.memory("VmRSS");
     with.stop();
     without.stop();
     let ratio = median(&ours, |turn| turn.0) / median(&floors, |turn| turn.0);
@@ -58,5 +59,12 @@ pub async fn measure(plan: &Plan, folder: &Folder, tool: SocketAddr, table: &mut
         floor: format!("without: {}", words(&floors)),
         ratio: Some(ratio),
         target: Some(Target::AtLeast(0.98)),
+    });
+    table.add(Row {
+        what: "memory of the index, the queue and the feed beside these calls".into(),
+        ours: format!("{memory:.1} MiB RSS"),
+        floor: String::new(),
+        ratio: None,
+        target: Some(Target::Figure(memory, 12.0, "MiB")),
     });
 }

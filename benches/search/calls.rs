@@ -215,8 +215,11 @@ impl Calls {
 #[async_trait]
 impl LedgerReader for Calls {
     async fn chains(&self) -> Result<Vec<ChainRow>, StoreError> {
+        let writer = self.writer.lock();
+        let is_read = writer.step == self.calls && writer.pending.is_empty();
         let head = HeadRow {
-            size: self.calls * 5,
+            // How many there are is known once they have been made.
+            size: if is_read { writer.next } else { self.calls * 5 },
             hash: Digest::of(&[]),
             frontier: Vec::new(),
             checkpoint: String::new(),
@@ -241,7 +244,10 @@ impl LedgerReader for Calls {
         if from == 0 {
             *writer = Self::start(&self.chain);
         }
-        assert_eq!(from, writer.next, "entries are read in order");
+        // They are made in order: whoever wants others, such as the last ones, gets none.
+        if from != writer.next {
+            return Ok(Vec::new());
+        }
         Ok((0..limit).map_while(|_| self.next(&mut writer)).collect())
     }
 

@@ -10,14 +10,20 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::disallowed_methods,
     clippy::cast_precision_loss,
     reason = "a bench may stop at the first surprise, and looks at a clock"
 )]
 
+#[path = "../../tests/operator/api.rs"]
+#[allow(dead_code, reason = "the tests of the operator API use all of it")]
+mod api;
+mod browser;
 mod calls;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection as _, PgConnection, Row as _};
@@ -29,6 +35,7 @@ use wicketgate_support::bench::load::{number, short};
 use wicketgate_support::bench::table::{Row, Table, Target};
 use wicketgate_support::bench::{self, Asked, cpu, floor};
 use wicketgate_support::pg::{Pg, TestDb};
+use wicketgate_support::record as json_entry;
 
 use calls::Calls;
 
@@ -160,10 +167,10 @@ async fn asked(table: &mut Table, (name, index): (&str, &Index), calls: u64, flo
     table.add(figure(format!("{name}: how many runs are open"), took, 5.0, floor));
 }
 
-async fn sqlite(table: &mut Table, dir: &Path, calls: u64) {
+async fn sqlite(table: &mut Table, dir: &Path, calls: u64) -> (Arc<Calls>, Index) {
     let path = dir.join("console.sqlite");
     let index = Index::open(&path).unwrap();
-    let ledger = Calls::of(calls);
+    let ledger = Arc::new(Calls::of(calls));
     filled(table, ("SQLite", &index), &ledger, calls).await;
     let size = std::fs::metadata(&path).unwrap().len() as f64 / 1e6;
     table.say(&format!("SQLite: {size:.0} MB"));
@@ -171,6 +178,7 @@ async fn sqlite(table: &mut Table, dir: &Path, calls: u64) {
     let one = "SELECT at FROM call WHERE chain = (SELECT chain FROM cursor) AND seq = 1";
     let bare = best(|| async { conn.query_row(one, [], |row| row.get::<_, i64>(0)) }).await;
     asked(table, ("SQLite", &index), calls, &format!("one row by its key: {}", short(bare))).await;
+    (ledger, index)
 }
 
 async fn postgres(table: &mut Table, db: &TestDb, calls: u64) {
@@ -198,20 +206,26 @@ async fn postgres(table: &mut Table, db: &TestDb, calls: u64) {
 }
 
 fn main() {
-    bench::run("search [-- --quick] [sqlite postgres] [--calls N]", async |asked: Asked| {
-        let calls =
-            asked.number("--calls").unwrap_or(if asked.quick() { 50_000 } else { 1_000_000 });
-        let mut table = Table::default();
-        let dir = tempfile::tempdir_in(bench::dir()).unwrap();
-        let db = Pg::cluster().database().await;
-        table.say(&floor::machine(dir.path(), &db.admin_url).await);
-        if asked.wants("sqlite") {
-            sqlite(&mut table, dir.path(), calls).await;
-        }
-        if asked.wants("postgres") {
-            postgres(&mut table, &db, calls).await;
-        }
-        table.say(&floor::after(dir.path()));
-        table.finish();
-    });
+    bench::run(
+        "search [-- --quick] [sqlite postgres console] [--calls N]",
+        async |asked: Asked| {
+            let calls =
+                asked.number("--calls").unwrap_or(if asked.quick() { 50_000 } else { 1_000_000 });
+            let mut table = Table::default();
+            let dir = tempfile::tempdir_in(bench::dir()).unwrap();
+            let db = Pg::cluster().database().await;
+            table.say(&floor::machine(dir.path(), &db.admin_url).await);
+            if asked.wants("sqlite") || asked.wants("console") {
+                let read = sqlite(&mut table, dir.path(), calls).await;
+                if asked.wants("console") {
+                    browser::measure(&mut table, read, &queries(calls), asked.quick()).await;
+                }
+            }
+            if asked.wants("postgres") {
+                postgres(&mut table, &db, calls).await;
+            }
+            table.say(&floor::after(dir.path()));
+            table.finish();
+        },
+    );
 }

@@ -28,7 +28,7 @@ use wicketgate::index::Index;
 use wicketgate::ledger::drafts::DraftWithPayloads;
 use wicketgate::ledger::spool::NoJournal;
 use wicketgate::ledger::sqlite::{SqliteReader, SqliteStore};
-use wicketgate::ledger::store::{LedgerReader as _, PayloadRow};
+use wicketgate::ledger::store::{LedgerReader, PayloadRow};
 use wicketgate::ledger::{self, Ledger, LedgerStatus};
 use wicketgate::operator::operators::{Member, Operators, Role};
 use wicketgate::operator::{OperatorApi, OperatorParts};
@@ -114,6 +114,8 @@ pub struct Extras {
     pub port: u16,
     pub members: Vec<Member>,
     pub oidc: Option<OidcSettings>,
+    /// What is read in place of the ledger, and the index of it.
+    pub read: Option<(Arc<dyn LedgerReader>, Index)>,
     pub sessions: Option<Arc<dyn SessionStore>>,
 }
 
@@ -185,9 +187,17 @@ impl ApiServer {
         let Opened { dir, ledger, orders, metrics, stop } = opened;
         let refused = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&refused);
+        let (reader, index) = match extras.read {
+            Some(read) => read,
+            None => {
+                let reader = SqliteReader::open(&dir.path().join("ledger.sqlite")).await.unwrap();
+                let index = Index::open(&dir.path().join("console.sqlite")).unwrap();
+                (Arc::new(reader) as Arc<dyn LedgerReader>, index)
+            }
+        };
         let handler = Arc::new(OperatorApi::new(OperatorParts {
             operators: Operators::load(&[people(dir.path()), extras.members].concat()).unwrap(),
-            reader: Arc::new(SqliteReader::open(&dir.path().join("ledger.sqlite")).await.unwrap()),
+            reader,
             orders: Arc::clone(&orders),
             ledger: ledger.clone(),
             vault: None,
@@ -196,7 +206,7 @@ impl ApiServer {
             reject: Arc::new(move |code| seen.lock().push(code)),
             tenant: tenant.to_owned(),
         }));
-        handler.allow_index(Index::open(&dir.path().join("console.sqlite")).unwrap());
+        handler.allow_index(index);
         if let Some(sessions) = extras.sessions {
             handler.share_sessions(sessions);
         }
