@@ -66,6 +66,7 @@ pub mod secret;
 pub mod server;
 pub mod sql;
 pub mod template;
+pub mod unreached;
 pub mod web_url;
 
 pub use binding::Binding;

@@ -13,6 +13,7 @@ use crate::ca::Ca;
 use crate::checker::check_running;
 use crate::enrolled::{EnrolledFleet, key, request};
 use crate::sidecar::Estate;
+use wicketgate_support::dropped::Dropped;
 use wicketgate_support::hub::Hub;
 use wicketgate_support::program;
 
@@ -221,6 +222,31 @@ async fn an_api_server_that_comes_back_and_a_token_of_the_hub_that_is_replaced_c
     gate.ready().await;
     gate.open().await.call("work.do", "a", "{}").await.unwrap();
     gate.stop().await;
+}
+
+/// A NetworkPolicy of the hub that lists the Service of the API server, and not its endpoints, drops what is sent to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hub_that_cannot_reach_the_api_server_names_its_address_and_the_policy_that_may_drop_it()
+{
+    let dropped = Dropped::start();
+    let cluster = Cluster::new(true).await;
+    let (estate, _volume) = cluster.sidecar(ACCOUNT, &cluster.api.token(ACCOUNT, "gate-0"));
+    let mut section = cluster.section();
+    section["api"] = json!(format!("https://{}", dropped.address));
+    let change = |registry: &mut Value| {
+        registry.as_object_mut().unwrap().remove("tokens");
+        registry["kubernetes"] = section.clone();
+    };
+    let hub = cluster.enrolled.hub_with(&estate, "hub", &change).await;
+    let mut gate = estate.start();
+    gate.not_ready("enrolment.review").await;
+    let said = hub.said();
+    let named = format!("{} sends nothing back", dropped.address);
+    let line = said.lines().find(|line| line.contains(&named)).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("a NetworkPolicy drops the connection"), "{line}");
+    // The address stays with the operators of the hub.
+    assert!(!gate.said().contains(&dropped.address.to_string()), "{}", gate.said());
+    gate.kill();
 }
 
 /// Replaces the configuration of a running hub by a changed one.

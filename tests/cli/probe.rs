@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::ca::Ca;
 use crate::folder::Folder;
 use crate::private::private;
+use wicketgate_support::dropped::Dropped;
 use wicketgate_support::ran::Ran;
 
 const SERVER: &str = include_str!("tools_server.py");
@@ -267,8 +268,11 @@ fn for_people_it_is_a_table_with_what_to_do() {
     let shown = world.ask(&["tools", "probe", "--tool", "web.plain", "--tool", "books"]).ends(2);
     let row = |name: &str, kind: &str, state: &str| format!("{name:<40} T0  {kind:<16} {state}\n");
     for part in [
-        &*format!("{}    http://127.0.0.1:1: ", row("web.plain", "http", "unreached")),
-        "\n      do: start it, or let this machine through to its port\n",
+        &*format!(
+            "{}    http://127.0.0.1:1: the host does not answer: 127.0.0.1:1 refuses the connection\n",
+            row("web.plain", "http", "unreached")
+        ),
+        "\n      do: start it, correct the port, or allow it in the NetworkPolicy that rejects it\n",
         &*row("books", "sql", "ready"),
         "\n1 of 2 tools ready\n",
     ] {
@@ -290,6 +294,19 @@ fn what_does_not_answer_is_unreached_and_ends_with_2() {
         let (state, points) = said(&picture, name);
         assert_eq!(state, "unreached", "{points}");
         others_are_ready(&picture, name);
+    }
+}
+
+#[test]
+fn an_address_that_drops_connections_is_named_with_the_network_policy_that_may_drop_them() {
+    let world = World::new();
+    let dropped = Dropped::start();
+    let picture = world.with("web.plain", http("x", &format!("http://{}/", dropped.address)), 2);
+    let (state, points) = said(&picture, "web.plain");
+    assert_eq!(state, "unreached", "{points}");
+    let sent = format!("{} sends nothing back", dropped.address);
+    for part in [&*sent, "as if a firewall or a NetworkPolicy drops", "those of its endpoints"] {
+        assert!(points.contains(part), "`{part}` is not in {points}");
     }
 }
 

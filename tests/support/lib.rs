@@ -25,6 +25,7 @@ pub mod checker;
 pub mod collector;
 pub mod commands;
 pub mod control;
+pub mod dropped;
 pub mod encodings;
 pub mod evidence;
 pub mod files;

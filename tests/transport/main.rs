@@ -19,6 +19,7 @@
 
 mod clients;
 mod database;
+mod dropped;
 mod ending;
 mod load;
 mod mtls;

@@ -20,7 +20,7 @@ use hyper::body::{Bytes, Incoming};
 use crate::catalog::address::{self, Cidr};
 use crate::catalog::host::{self, Origin};
 use crate::ledger::fuse::Fuse;
-use crate::tool::net::{Client, Identity, System};
+use crate::tool::net::{Client, ConnectError, Identity, System};
 
 /// How long one request may take, from the name to the last byte of the answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
@@ -203,15 +203,20 @@ impl Remote {
 
 /// An error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
+    // The reader is an operator, who needs the address that was not reached.
+    let one = |error: &(dyn std::error::Error + 'static)| {
+        let refused = error.downcast_ref::<ConnectError>().map(ConnectError::detail);
+        refused.unwrap_or_else(|| error.to_string())
+    };
     let mut text = error.to_string();
     let mut cause = error.source();
     // The client library's own prefix does not help the operator: `client error (Connect)`.
     if let Some(inner) = cause.filter(|_| text.starts_with("client error (")) {
-        text = inner.to_string();
+        text = one(inner);
         cause = inner.source();
     }
     while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
+        text = format!("{text}: {}", one(inner));
         cause = inner.source();
     }
     text

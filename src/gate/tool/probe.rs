@@ -139,11 +139,13 @@ pub(super) fn connection(what: String, connected: Result<Reached, ConnectError>)
         Err(refused) => refused,
     };
     let (state, todo) = match &refused {
-        ConnectError::Name => {
-            (ProbeState::Unreached, "correct the name, or look at this machine's resolver")
-        }
-        ConnectError::Unreachable => {
-            (ProbeState::Unreached, "start it, or let this machine through to its port")
+        ConnectError::Name => (
+            ProbeState::Unreached,
+            "correct the name, or look at this machine's resolver and at the NetworkPolicy that lets it ask",
+        ),
+        ConnectError::Unreachable(unreached) => (ProbeState::Unreached, unreached.todo()),
+        ConnectError::Silent => {
+            (ProbeState::Unreached, "look at its log: it ends connections, or does not speak TLS")
         }
         ConnectError::Answers => (ProbeState::Blocked, "use a name with fewer addresses"),
         ConnectError::Address(_) => {
@@ -157,11 +159,7 @@ pub(super) fn connection(what: String, connected: Result<Reached, ConnectError>)
         }
         ConnectError::Tls => (ProbeState::Untrusted, "let it speak TLS 1.2 or 1.3 on this port"),
     };
-    let mut found = refused.to_string();
-    if let ConnectError::Address(ip) = &refused {
-        found = format!("{found}: {ip}");
-    }
-    Point::wrong(what, state, found, todo)
+    Point::wrong(what, state, refused.detail(), todo)
 }
 
 #[cfg(test)]

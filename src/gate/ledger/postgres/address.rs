@@ -1,6 +1,8 @@
 //! Parses the database's URL, and protects the connection to it.
 
+use std::error::Error as _;
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +19,12 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres::{Client, Config, Connection, Error, Socket};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::errors::{Failure, nothing_written};
+use crate::catalog::unreached::Unreached;
 use crate::domain::closed::texts;
 use crate::ledger::store::StoreError;
 
@@ -93,10 +96,28 @@ impl Address {
         named && self.config.get_hostaddrs().iter().all(|ip| ip.is_loopback())
     }
 
+    /// The hosts of the URL with their ports, for the operator.
+    pub(super) fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        // WHY: a single port is that of all hosts, and none is the usual one.
+        let port = |i: usize| ports.get(i).or(ports.first()).copied().unwrap_or(5432);
+        let named = |(i, host): (usize, &Host)| match host {
+            Host::Tcp(name) => format!("{name}:{}", port(i)),
+            Host::Unix(folder) => format!("{}:{}", folder.display(), port(i)),
+        };
+        self.config.get_hosts().iter().enumerate().map(named).collect::<Vec<_>>().join(", ")
+    }
+
     /// A new connection. Reads the certificate files each time.
     pub(super) async fn connect(&self) -> Result<(Client, PostgresConnection), Failure> {
         let tls = self.client_config().map_err(Failure::Final)?;
-        self.config.connect(Tls(Arc::new(tls))).await.map_err(|e| nothing_written(&e))
+        self.config.connect(Tls(Arc::new(tls))).await.map_err(|error| match unreached(&error) {
+            Some(end) => {
+                let unreached = Unreached { address: self.place(), end };
+                Failure::Final(StoreError::Unavailable(unreached.to_string()))
+            }
+            None => nothing_written(&error),
+        })
     }
 
     fn client_config(&self) -> Result<ClientConfig, StoreError> {
@@ -146,6 +167,20 @@ impl Address {
     }
 }
 
+/// How the network refused a connection, if it did.
+fn unreached(error: &Error) -> Option<ErrorKind> {
+    let end = error.source()?.downcast_ref::<std::io::Error>()?.kind();
+    matches!(
+        end,
+        ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::PermissionDenied
+            | ErrorKind::TimedOut
+    )
+    .then_some(end)
+}
+
 /// Why TLS with the database is impossible.
 fn unusable(why: impl Display) -> StoreError {
     StoreError::Unavailable(format!("TLS of the database: {why}"))
@@ -190,7 +225,7 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, stream: Socket) -> Self::Future {
         Box::pin(async move {
-            let name = self.name.ok_or(std::io::ErrorKind::InvalidInput)?;
+            let name = self.name.ok_or(ErrorKind::InvalidInput)?;
             Ok(Secured(Box::new(self.connector.connect(name, stream).await?)))
         })
     }

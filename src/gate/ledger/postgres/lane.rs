@@ -1,6 +1,7 @@
 //! One connection with a time limit on every use, dropped after any doubt. Each new connection
 //! checks the schema first.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
@@ -12,6 +13,7 @@ use super::errors::{Failure, after_send, nothing_written, unknown};
 use super::link::{Answers, PostgresLink};
 use super::values::Values;
 use super::version;
+use crate::catalog::unreached::Unreached;
 use crate::ledger::store::StoreError;
 use crate::record::debug_by;
 
@@ -134,7 +136,8 @@ impl PostgresLane {
             Ok(link)
         };
         timeout_at(by, made).await.unwrap_or_else(|_| {
-            Err(Failure::Final(StoreError::Unavailable("the server does not answer".to_owned())))
+            let unreached = Unreached { address: self.address.place(), end: ErrorKind::TimedOut };
+            Err(Failure::Final(StoreError::Unavailable(unreached.to_string())))
         })
     }
 

@@ -101,7 +101,8 @@ impl AllowedHosts {
                 ConnectError::Address(_) | ConnectError::Elsewhere => StatusCode::FORBIDDEN,
                 ConnectError::Name
                 | ConnectError::Answers
-                | ConnectError::Unreachable
+                | ConnectError::Unreachable(_)
+                | ConnectError::Silent
                 | ConnectError::Certificate
                 | ConnectError::Tls => StatusCode::BAD_GATEWAY,
             };

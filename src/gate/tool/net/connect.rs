@@ -5,15 +5,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::catalog::address::{Cidr, is_public};
 use crate::catalog::host::{Host, Origin};
+use crate::catalog::unreached::Unreached;
 
 /// Addresses of one name that are checked; a name with more is refused.
 const ANSWERS_MAX: usize = 16;
@@ -21,8 +24,11 @@ const ANSWERS_MAX: usize = 16;
 const RESOLVE: Duration = Duration::from_secs(2);
 /// How long TCP may take, for all addresses together.
 const CONNECT: Duration = Duration::from_secs(5);
+/// After this long without an answer an address is one that does not answer, also if the call ends earlier.
+const SILENT: Duration = Duration::from_secs(1);
 
-/// Why no connection was made. Nothing was sent.
+/// Why no connection was made. Nothing was sent. Its text is for everyone and names no address; [`ConnectError::detail`]
+/// is for the operator.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name did not resolve in time.
@@ -34,9 +40,12 @@ pub enum ConnectError {
     /// One of the name's addresses is not allowed, so none is used.
     #[error("the host has an address that is not allowed")]
     Address(IpAddr),
-    /// The host did not respond.
+    /// No address of the host accepted a connection; the last one that was tried.
     #[error("the host does not answer")]
-    Unreachable,
+    Unreachable(Unreached),
+    /// The host accepted a connection, and ended it or was silent during the TLS handshake.
+    #[error("the host does not answer")]
+    Silent,
     /// The server's certificate is not valid for its name, or not from a trusted authority.
     #[error("the certificate of the host is not valid for it")]
     Certificate,
@@ -46,6 +55,23 @@ pub enum ConnectError {
     /// The connection leads to another address than requested.
     #[error("the connection leads to another address")]
     Elsewhere,
+}
+
+impl ConnectError {
+    /// The error for the operator, with the address that it is about.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Address(ip) => format!("{self}: {ip}"),
+            Self::Unreachable(unreached) => format!("{self}: {unreached}"),
+            Self::Silent
+            | Self::Name
+            | Self::Answers
+            | Self::Certificate
+            | Self::Tls
+            | Self::Elsewhere => self.to_string(),
+        }
+    }
 }
 
 /// Resolves names.
@@ -79,6 +105,8 @@ pub struct Connector {
     open: Arc<[Cidr]>,
     public: bool,
     resolve: Arc<dyn Resolve>,
+    /// Whether the last connection was not made, and the log says so.
+    is_down: Arc<AtomicBool>,
 }
 
 impl Connector {
@@ -89,7 +117,13 @@ impl Connector {
     /// network because its name was pointed elsewhere.
     pub fn new(origin: Origin, open: Vec<Cidr>, resolve: Arc<dyn Resolve>) -> Self {
         let public = origin.tls || open.is_empty();
-        Self { origin: Arc::new(origin), open: open.into(), public, resolve }
+        Self {
+            origin: Arc::new(origin),
+            open: open.into(),
+            public,
+            resolve,
+            is_down: Arc::default(),
+        }
     }
 
     /// The same, with the public Internet allowed: the request contains no secrets.
@@ -144,19 +178,82 @@ impl Connector {
     /// # Errors
     /// Why there is none.
     pub async fn connect(&self) -> Result<TcpStream, ConnectError> {
-        let addresses = self.addresses().await?;
-        let trying = async {
-            for address in &addresses {
-                let Ok(stream) = TcpStream::connect(address).await else { continue };
-                let _ = stream.set_nodelay(true);
-                return match stream.peer_addr() {
-                    Ok(peer) if peer == *address => Ok(stream),
-                    Ok(_) | Err(_) => Err(ConnectError::Elsewhere),
-                };
+        let made = match self.addresses().await {
+            Ok(addresses) => {
+                let mut attempt = Attempt { connector: self, began: Instant::now(), at: None };
+                let made = attempt.first_of(&addresses).await;
+                attempt.at = None;
+                made
             }
-            Err(ConnectError::Unreachable)
+            Err(refused) => Err(refused),
         };
-        tokio::time::timeout(CONNECT, trying).await.unwrap_or(Err(ConnectError::Unreachable))
+        self.report(made.as_ref().err());
+        made
+    }
+
+    /// Logs the first connection that is not made, and the next one that is.
+    fn report(&self, failed: Option<&ConnectError>) {
+        let was_down = self.is_down.swap(failed.is_some(), Ordering::Relaxed);
+        let host = self.origin.authority();
+        match failed {
+            Some(error) if !was_down => {
+                tracing::warn!(host, error = error.detail(), "no connection");
+            }
+            None if was_down => tracing::info!(host, "connected again"),
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// One attempt to connect. A call whose own time ends drops it before [`CONNECT`] is over: then it is reported too.
+struct Attempt<'a> {
+    connector: &'a Connector,
+    began: Instant,
+    /// The address that has not answered yet.
+    at: Option<SocketAddr>,
+}
+
+impl Attempt<'_> {
+    /// A connection to the first of these addresses that accepts one.
+    async fn first_of(&mut self, addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
+        let mut end = io::ErrorKind::TimedOut;
+        let trying = async {
+            for address in addresses {
+                self.at = Some(*address);
+                match TcpStream::connect(address).await {
+                    Ok(stream) => return Some(checked(stream, *address)),
+                    Err(error) => end = error.kind(),
+                }
+            }
+            None
+        };
+        match tokio::time::timeout(CONNECT, trying).await {
+            Ok(Some(made)) => made,
+            Ok(None) => Err(self.unreached(end)),
+            Err(_elapsed) => Err(self.unreached(io::ErrorKind::TimedOut)),
+        }
+    }
+
+    fn unreached(&self, end: io::ErrorKind) -> ConnectError {
+        let address = self.at.map(|address| address.to_string()).unwrap_or_default();
+        ConnectError::Unreachable(Unreached { address, end })
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.at.is_some() && self.began.elapsed() >= SILENT {
+            self.connector.report(Some(&self.unreached(io::ErrorKind::TimedOut)));
+        }
+    }
+}
+
+/// The connection, if it leads to the address that was asked for.
+fn checked(stream: TcpStream, address: SocketAddr) -> Result<TcpStream, ConnectError> {
+    let _ = stream.set_nodelay(true);
+    match stream.peer_addr() {
+        Ok(peer) if peer == address => Ok(stream),
+        Ok(_) | Err(_) => Err(ConnectError::Elsewhere),
     }
 }
 

@@ -229,7 +229,7 @@ impl tower::Service<http::Uri> for Limited {
         Box::pin(async move {
             tokio::time::timeout(CONNECT, connecting)
                 .await
-                .unwrap_or_else(|_elapsed| Err(ConnectError::Unreachable.into()))
+                .unwrap_or_else(|_elapsed| Err(ConnectError::Silent.into()))
                 .map_err(|error| handshake(&*error).map_or(error, Into::into))
         })
     }

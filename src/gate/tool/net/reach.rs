@@ -36,7 +36,7 @@ impl Client {
                 (tcp.inner().inner(), Some(super::version(session)))
             }
         };
-        let peer = tcp.peer_addr().map_err(|_| ConnectError::Unreachable)?;
+        let peer = tcp.peer_addr().map_err(|_| ConnectError::Silent)?;
         Ok(Reached { peer, tls })
     }
 }
@@ -50,5 +50,5 @@ fn refused(error: &(dyn Error + 'static)) -> ConnectError {
         }
         next = error.source();
     }
-    ConnectError::Unreachable
+    ConnectError::Silent
 }

@@ -45,8 +45,8 @@ impl Secure {
         let handshake = self.connector.connect(self.name.clone(), stream);
         match tokio::time::timeout(super::CONNECT, handshake).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(super::handshake(&error).unwrap_or(ConnectError::Unreachable)),
-            Err(_elapsed) => Err(ConnectError::Unreachable),
+            Ok(Err(error)) => Err(super::handshake(&error).unwrap_or(ConnectError::Silent)),
+            Err(_elapsed) => Err(ConnectError::Silent),
         }
     }
 }

@@ -67,7 +67,7 @@ fn connected(place: String, stream: &Stream) -> Point {
         Either::Right(tls) => Some(Secure::version(tls)),
     };
     let reached = peer.map(|peer| Reached { peer, tls });
-    connection(place, reached.map_err(|_lost| crate::tool::net::ConnectError::Unreachable))
+    connection(place, reached.map_err(|_lost| crate::tool::net::ConnectError::Silent))
 }
 
 fn unconnected(place: String, none: NoStream) -> Point {
