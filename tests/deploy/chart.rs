@@ -39,6 +39,11 @@ fn every_pod_is_restricted_in_full_and_the_agent_has_nothing_of_the_gates_but_it
 }
 
 #[test]
+fn openshift_admits_every_pod_whose_users_are_of_the_namespaces_range() {
+    assert!(ask("charts.py", &["openshift"]).contains("pods are admitted"));
+}
+
+#[test]
 fn a_changed_file_restarts_no_gate() {
     assert!(ask("charts.py", &["changes"]).contains("change nothing but what they say"));
 }

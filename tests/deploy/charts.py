@@ -4,6 +4,7 @@ import copy
 import itertools
 import json
 import random
+import re
 import sys
 
 import kubernetes_validate
@@ -53,6 +54,65 @@ def restricted(helm):
     text, why = helm.template(same)
     assert text is None and "must not be the user the gate is" in why, why
     print(f"{count} pods are restricted")
+
+
+def large(schema, at=()):
+    """(path, greatest value) of each whole number that the schema lets have seven digits: Helm reads numbers as floats."""
+    for name, one in schema.get("properties", {}).items():
+        if one.get("type") == "integer" and one.get("maximum", 0) >= 1_000_000:
+            yield (*at, name), one["maximum"]
+        yield from large(one, (*at, name))
+
+
+def admitted(at, spec, ids):
+    """Holds a pod to the security context constraints `restricted-v2` of OpenShift in a namespace with this range of users and groups."""
+    pod = spec["securityContext"]
+    assert pod["fsGroup"] in ids, f"{at}: fsGroup {pod['fsGroup']}"
+    assert not any(spec.get(field) for field in ("hostNetwork", "hostPID", "hostIPC")), at
+    kinds = {kind for volume in spec.get("volumes", []) for kind in volume if kind != "name"}
+    assert kinds <= {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}, f"{at}: {kinds}"
+    for container in spec.get("initContainers", []) + spec["containers"]:
+        context = pod | container["securityContext"]
+        assert type(context["runAsUser"]) is int and context["runAsUser"] in ids, f"{at}: {container['name']} is {context['runAsUser']}"
+        assert context["allowPrivilegeEscalation"] is False and not context.get("privileged"), at
+        assert "ALL" in context["capabilities"]["drop"] and not set(context["capabilities"].get("add", [])) - {"NET_BIND_SERVICE"}, at
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"} and "seLinuxOptions" not in context, at
+        assert not any("hostPort" in port for port in container.get("ports", [])), at
+
+
+def openshift(helm):
+    """With numbers of the namespace's range every pod is admitted, and every number is written in full."""
+    first = 1_000_740_000
+    ids, count = range(first, first + 10_000), 0
+    users = {"agent": {"uid": first + 1}} | {part: {"uid": first + 2, "gid": first + 2} for part in ("gate", "hub", "migration", "injector")}
+    paths = dict(large(json.loads((CHART / "values.schema.json").read_text())))
+    assert {(part, name) for part, own in users.items() for name in own} <= paths.keys(), paths
+    for name, values in examples().items():
+        for path, most in paths.items():
+            part = values
+            for step in path[:-1]:
+                part = part.setdefault(step, {})
+            part[path[-1]] = users.get(path[0], {}).get(path[-1], most)
+        for profile in values["injector"].get("profiles", {}).values():
+            profile["uid"] = first + 1
+        text, why = helm.template(values)
+        assert text is not None, f"{name}: {why}"
+        written = re.findall(r"\b\d(?:\.\d+)?e[+]\d+", text)
+        assert not written, f"{name}: {written}"
+        for one, spec in pods(manifests(text)):
+            at = f"{name}: {one['kind']} {one['metadata']['name']}"
+            count += 1
+            check(one)
+            restricted_pod(at, spec)
+            admitted(at, spec, ids)
+    # The check can fail: the chart's own numbers are of no such range.
+    [spec, *_] = [spec for _, spec in pods(rendered(helm)["deployment"])]
+    try:
+        admitted("deployment", spec, ids)
+    except AssertionError:
+        print(f"{count} pods are admitted")
+    else:
+        raise SystemExit("a user outside the range was not found")
 
 
 def sidecar(helm):
@@ -507,4 +567,4 @@ def checkov(helm):
 
 
 if __name__ == "__main__":
-    {"valid": valid, "restricted": restricted, "sidecar": sidecar, "separate": separate, "changes": changes, "ledger": ledger, "refusals": refusals, "matrix": matrix, "network": network, "papers": papers, "archived": archived, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())
+    {"valid": valid, "restricted": restricted, "openshift": openshift, "sidecar": sidecar, "separate": separate, "changes": changes, "ledger": ledger, "refusals": refusals, "matrix": matrix, "network": network, "papers": papers, "archived": archived, "tokens": tokens, "enrolment": enrolment, "fuzz": fuzz, "checkov": checkov}[sys.argv[1]](Helm())

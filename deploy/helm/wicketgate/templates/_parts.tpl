@@ -40,15 +40,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* Restricted Pod Security, in full; {uid, gid}. */}}
 {{- define "wicketgate.podSecurity" -}}
 runAsNonRoot: true
-fsGroup: {{ .gid }}
+fsGroup: {{ int64 .gid }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
 {{- define "wicketgate.containerSecurity" -}}
 runAsNonRoot: true
-runAsUser: {{ .uid }}
-runAsGroup: {{ .gid }}
+runAsUser: {{ int64 .uid }}
+runAsGroup: {{ int64 .gid }}
 privileged: false
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
