@@ -34,7 +34,7 @@ fn frames(body: &str) -> String {
 }
 
 /// What one request was answered: its status, its media type, and its bytes.
-type Answered = (u16, String, String);
+pub type Answered = (u16, String, String);
 
 fn answered(reply: &Reply) -> Answered {
     let kind = reply.header("content-type").unwrap_or_default().to_owned();
@@ -42,15 +42,15 @@ fn answered(reply: &Reply) -> Answered {
 }
 
 /// A gate that records, and the requests so far.
-struct Recorder {
-    gate: Gate,
-    asked: Vec<(String, String)>,
+pub struct Recorder {
+    pub gate: Gate,
+    pub asked: Vec<(String, String)>,
     answers: Vec<Answered>,
     run: String,
 }
 
 impl Recorder {
-    async fn start_with(configure: impl FnOnce(&mut Value)) -> Self {
+    pub async fn start_with(configure: impl FnOnce(&mut Value)) -> Self {
         let record = |spec: &mut Value| spec["replay"] = json!({"mode": "record"});
         let gate = Gate::start_with(configure, record).await;
         Self { gate, asked: Vec::new(), answers: Vec::new(), run: String::new() }
@@ -67,6 +67,15 @@ impl Recorder {
 
     async fn asks_so(&mut self, path: &str, body: String, answer: Answer) -> Reply {
         self.gate.provider.answers(answer);
+        self.sent(path, body).await
+    }
+
+    /// Asks, and is answered by a model that no test tells what to say.
+    pub async fn asks_model(&mut self, path: &str, body: &Value) -> Reply {
+        self.sent(path, body.to_string()).await
+    }
+
+    async fn sent(&mut self, path: &str, body: String) -> Reply {
         let reply = self.gate.ask("POST", path, &[], &body).await;
         self.asked.push((path.to_owned(), body));
         self.answers.push(answered(&reply));
@@ -92,13 +101,13 @@ impl Recorder {
     }
 
     /// Exports the run; the recording.
-    async fn recorded(&mut self) -> String {
+    pub async fn recorded(&mut self) -> String {
         self.exported().await.ok();
         std::fs::read_to_string(self.gate.estate.path("run.recording")).unwrap()
     }
 
     /// Replays the recording to an agent that makes these requests.
-    fn replays(&self, options: &[&str], asked: &[(String, String)]) -> Ran {
+    pub fn replays(&self, options: &[&str], asked: &[(String, String)]) -> Ran {
         self.gate.estate.write("asked.json", json!(asked).to_string());
         self.gate.estate.write("agent.py", AGENT);
         let begin = ["run", "replay", "run.recording"];
@@ -124,7 +133,7 @@ impl Recorder {
 }
 
 /// What the agent printed.
-fn printed(out: &str) -> Vec<Answered> {
+pub fn printed(out: &str) -> Vec<Answered> {
     let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.map(|(status, kind, body): (u16, String, String)| (status, kind, frames(&body))).collect()
 }
@@ -385,22 +394,36 @@ async fn a_loop_that_the_gate_ran_plays_the_same() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loop_whose_tools_were_instructions_plays_the_same() {
-    for (how, call, end) in [
-        ("auto", format!("```tool_call\n{CALL}\n```"), "done".to_owned()),
-        ("schema", format!("{{\"tool_call\":{CALL}}}"), r#"{"answer":"done"}"#.to_owned()),
+    let block = format!("```tool_call\n{CALL}\n```");
+    let whole = format!("{{\"tool_call\":{CALL}}}");
+    let answer = r#"{"answer":"done"}"#;
+    for (how, tools, call, end) in [
+        ("auto", Value::Null, &block, "done"),
+        ("auto", json!(["work.do", "work.large"]), &block, "done"),
+        ("schema", Value::Null, &whole, answer),
+        ("schema", json!(["work.do"]), &whole, answer),
     ] {
         let loops = |config: &mut Value| {
-            config["agents"][0]["model"] = json!({"managed": {"text_tools": how}});
+            let mut managed = json!({"text_tools": how});
+            if !tools.is_null() {
+                managed["tools"] = tools.clone();
+            }
+            config["agents"][0]["model"] = json!({"managed": managed});
             crate::managed::as_text(config);
+            for tool in config["tools"].as_array_mut().unwrap() {
+                if tool["name"] == "work.do" {
+                    tool["description"] = json!("does work\n- work__fail: is no tool of its own");
+                }
+            }
         };
         let mut recorder = Recorder::start_with(loops).await;
         let says = |text: &str| {
             let message = json!({"role": "assistant", "content": text});
             Answer::json(200, &crate::said::completion(message, "stop"))
         };
-        recorder.gate.provider.answers(says(&call));
+        recorder.gate.provider.answers(says(call));
         let body = CHAT.request("go", false);
-        let reply = recorder.asks("/managed/v1/chat/completions", &body, says(&end)).await;
+        let reply = recorder.asks("/managed/v1/chat/completions", &body, says(end)).await;
         assert_eq!(reply.status, 200, "{how}: {reply:?}");
         recorder.recorded().await;
         let before = (recorder.gate.provider.asked().len(), recorder.gate.tool.count());
@@ -416,3 +439,22 @@ async fn a_loop_whose_tools_were_instructions_plays_the_same() {
 }
 
 const CALL: &str = r#"{"tool": "work__do", "arguments": {"n": 1}}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_without_tools_plays_the_same() {
+    for managed in [json!({"text_tools": "never"}), json!({"tools": []})] {
+        let loops = |config: &mut Value| {
+            config["agents"][0]["model"] = json!({"managed": managed});
+            crate::managed::as_text(config);
+        };
+        let mut recorder = Recorder::start_with(loops).await;
+        let done = json!({"role": "assistant", "content": "done"});
+        let done = Answer::json(200, &crate::said::completion(done, "stop"));
+        let body = CHAT.request("go", false);
+        let reply = recorder.asks("/managed/v1/chat/completions", &body, done).await;
+        assert_eq!(reply.status, 200, "{managed}: {reply:?}");
+        recorder.recorded().await;
+        let again = recorder.replays(&[], &recorder.asked).ok();
+        assert!(again.err.contains("no drift"), "{managed}: {again:?}");
+    }
+}

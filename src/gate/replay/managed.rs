@@ -8,7 +8,7 @@ use super::line::ToolList;
 use super::recording::Recording;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Json;
-use crate::identity::callers::{ANSWER_FORM, ManagedConfig, TextTools, offered_name};
+use crate::identity::callers::{ANSWER_FORM, ManagedConfig, TextTools, offered_name, offers};
 
 impl Recording {
     /// The loop of the recorded agent; `None` if the gate ran none.
@@ -17,7 +17,7 @@ impl Recording {
     /// A step cannot be read.
     pub fn managed(&self) -> Result<Option<ManagedConfig>, Error> {
         let (mut iterations_max, mut offered) = (0, BTreeSet::new());
-        let (mut has_text, mut text_tools) = (false, TextTools::Auto);
+        let mut text_tools = TextTools::Auto;
         for place in &self.places {
             let step = self.step(place)?;
             let Some(number) = iteration(&step.call) else { continue };
@@ -28,7 +28,9 @@ impl Recording {
             iterations_max = number.max(iterations_max);
             let tools = step.args.get("tools").and_then(Json::as_array).unwrap_or_default();
             let name = |tool: &Json| Some(tool.get("function")?.get("name")?.as_str()?.to_owned());
-            has_text |= tools.is_empty();
+            if tools.is_empty() {
+                offered.extend(offers(instructions(&step.args)).map(str::to_owned));
+            }
             if is_by_schema(&step.args) {
                 text_tools = TextTools::Schema;
             }
@@ -39,9 +41,15 @@ impl Recording {
         }
         let known = self.tools.read().map(ToolList::definitions).unwrap_or_default();
         let shown = known.into_keys().filter(|name| offered.contains(&offered_name(name)));
-        let tools = (!has_text).then(|| shown.collect());
+        let tools = Some(shown.collect());
         Ok(Some(ManagedConfig { iterations_max, tools, text_tools }))
     }
+}
+
+/// The text that stands first in a request: the gate's own instructions, where it offers tools as such.
+fn instructions(args: &Json) -> &str {
+    let first = args.get("messages").and_then(Json::as_array).and_then(|messages| messages.first());
+    first.and_then(|first| first.get("content")?.as_str()).unwrap_or_default()
 }
 
 /// Whether a request has the gate's own schema of an answer.

@@ -93,6 +93,23 @@ pub fn offered_name(tool: &str) -> String {
     tool.replace('.', "__")
 }
 
+/// How the entry of a tool in instructions begins; no other line of them begins so.
+const OFFER: &str = "- ";
+
+/// The entry of a tool in the instructions for models without tool calls. The lines of its description are indented, so
+/// that none reads as the entry of another tool.
+#[must_use]
+pub fn offer(offered: &str, description: &str, schema: &str) -> String {
+    let description = description.replace('\n', "\n  ");
+    format!("{OFFER}{offered}: {description}\n  {schema}\n")
+}
+
+/// The names of the tools that instructions offer.
+pub fn offers(instructions: &str) -> impl Iterator<Item = &str> {
+    let entries = instructions.lines().filter_map(|line| line.strip_prefix(OFFER));
+    entries.filter_map(|entry| entry.split_once(": ")).map(|(offered, _)| offered)
+}
+
 impl ManagedConfig {
     /// Whether the loop may offer this granted tool.
     #[must_use]

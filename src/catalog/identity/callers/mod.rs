@@ -29,7 +29,9 @@ mod managed;
 use accounts::{AccountError, Accounts};
 pub use accounts::{AccountTrust, AccountTrustError};
 pub use error::{CallerError, TokenError};
-pub use managed::{ANSWER_FORM, AgentModel, ManagedConfig, ManagedError, TextTools, offered_name};
+pub use managed::{
+    ANSWER_FORM, AgentModel, ManagedConfig, ManagedError, TextTools, offer, offered_name, offers,
+};
 
 /// Least characters of a token.
 pub const TOKEN_CHARS_MIN: usize = 32;

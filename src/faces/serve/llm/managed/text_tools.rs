@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::answer::AskedTool;
 use crate::enforce::ManagedTool;
-use crate::identity::callers::{ANSWER_FORM, TextTools};
+use crate::identity::callers::{ANSWER_FORM, TextTools, offer};
 use crate::mcp::raw::{Members, ObjectWriter, array, quoted};
 
 /// The line that opens a block.
@@ -33,7 +33,7 @@ const TOOLS: &str = "The tools, each with the JSON Schema of its arguments:\n";
 pub(super) fn instructions(tools: &[ManagedTool], how: TextTools) -> String {
     let one = |tool: &ManagedTool| {
         let schema = String::from_utf8_lossy(&tool.tool.input_schema);
-        format!("- {}: {}\n  {schema}\n", tool.offered, tool.tool.description)
+        offer(&tool.offered, &tool.tool.description, &schema)
     };
     let tools: String = tools.iter().map(one).collect();
     let how = match how {
