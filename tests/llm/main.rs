@@ -33,6 +33,7 @@ mod proposals;
 mod refusals;
 mod remembered;
 mod replayed;
+mod small;
 mod spans;
 mod streams;
 mod traps;
