@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::kinds::{Confidence, How};
 use super::letters::{BASE64_LETTERS, unpack};
-use super::rules::{self, DIGITS_MIN, Mode};
+use super::rules::{self, DIGITS_MIN, DigitGroup, Mode};
 use super::views::{OVERLAP, RUN_MIN, SHORT_MIN, ViewLevel, Views, WINDOW, is_letter, is_part};
 use crate::domain::readings::Reading;
 
@@ -16,9 +16,9 @@ const BEHIND: usize = 192;
 
 impl Views {
     /// Everything whose parts stand apart.
-    pub fn apart(&mut self, text: &[u8], level: ViewLevel<'_>) {
+    pub fn apart(&mut self, text: &[u8], groups: &[DigitGroup], level: ViewLevel<'_>) {
         let is_opaque = self.is_opaque;
-        self.lists(text, level);
+        self.lists(text, groups, level);
         self.spaced(text, level);
         self.printable(text, level);
         self.short(text, level);
@@ -27,18 +27,18 @@ impl Views {
     }
 
     /// Numbers and addresses from their end to their beginning, and accounts with letters thirteen places on.
-    pub fn turned(&mut self, text: &[u8], level: ViewLevel<'_>) {
+    pub fn turned(&mut self, text: &[u8], groups: &[DigitGroup], level: ViewLevel<'_>) {
         let note = |views: &mut Self, kind, range: Range<usize>| {
             views.note(kind, Confidence::High, How::Decoded, (level.place)(&range));
         };
-        for window in rules::turned_windows(text) {
+        for window in rules::turned_windows(text, groups) {
             let part = text.get(window.clone()).unwrap_or_default();
             let reversed: Vec<u8> = part.iter().rev().copied().collect();
             for hit in rules::scan(&reversed, Mode::Backwards) {
                 note(self, hit.kind, window.end - hit.end..window.end - hit.start);
             }
         }
-        for (start, digits) in rules::groups(text) {
+        for DigitGroup { start, digits } in groups.iter().copied() {
             let Some(front) = start.checked_sub(2).filter(|_| digits >= 2) else { continue };
             let letters = text.get(front..start).unwrap_or_default();
             if !letters.iter().all(u8::is_ascii_alphabetic) {
@@ -54,9 +54,9 @@ impl Views {
     }
 
     /// Lists of the numbers of bytes: `97, 110, 110`, `0x61, 0x6e`.
-    fn lists(&mut self, text: &[u8], level: ViewLevel<'_>) {
+    fn lists(&mut self, text: &[u8], groups: &[DigitGroup], level: ViewLevel<'_>) {
         let mut end = 0;
-        for (start, _) in rules::groups(text) {
+        for DigitGroup { start, .. } in groups.iter().copied() {
             if start < end || numbers(text, start).take(SHORT_MIN).count() < SHORT_MIN {
                 continue;
             }
@@ -72,15 +72,18 @@ impl Views {
 
     /// Letters with a gap between each of them and the next.
     fn spaced(&mut self, text: &[u8], level: ViewLevel<'_>) {
-        let is_apart = |[a, b, c, d, e]: &[u8; 5]| {
-            let is_gap = |byte: &u8| *byte <= b' ';
-            is_gap(a) && !is_gap(b) && is_gap(c) && !is_gap(d) && is_gap(e)
+        let is_gap = |byte: &u8| *byte <= b' ';
+        let is_apart = |gap: usize| {
+            let behind = text.get(gap + 1..gap + 5);
+            behind.is_some_and(|behind| behind.iter().map(is_gap).eq([false, true, false, true]))
         };
         let mut from = 0;
-        while let Some(next) =
-            text.get(from..).and_then(|rest| rest.array_windows().position(is_apart))
-        {
+        while let Some(next) = text.get(from..).and_then(|rest| rest.iter().position(is_gap)) {
             let gap = from + next;
+            if !is_apart(gap) {
+                from = gap + 1;
+                continue;
+            }
             let first = gap.checked_sub(1).filter(|first| {
                 let before = first.checked_sub(1).and_then(|at| text.get(at));
                 let is_ascii = text.get(*first).is_some_and(|byte| byte.is_ascii_graphic());
@@ -119,7 +122,7 @@ impl Views {
 
     /// Quoted-printable text, and lines that are broken as it breaks them.
     fn printable(&mut self, text: &[u8], level: ViewLevel<'_>) {
-        let mut from = 0;
+        let mut from = if text.contains(&b'=') { 0 } else { text.len() };
         while let Some(next) =
             text.get(from..).and_then(|rest| rest.iter().position(|byte| *byte == b'='))
         {

@@ -254,7 +254,12 @@ impl Walk {
 
     /// Notes what a text has. `is_value`: whether it is the text in this place.
     fn note(&mut self, seen: look::TextFindings, path: &str, is_value: bool) {
+        // A text of a MiB may have a hidden character at every other place: one of them counts.
+        let mut newest: Option<(&str, Confidence, How)> = None;
         for Span { kind, confidence, how, range } in seen.spans {
+            if newest.replace((kind, confidence, how)) == Some((kind, confidence, how)) {
+                continue;
+            }
             let span = is_value.then_some(range);
             self.add(kind, confidence, how, (path, span));
         }

@@ -1,12 +1,14 @@
 //! Bytes that are written as letters: base64, base32, hexadecimal digits, and what is packed in them.
 
+use std::sync::LazyLock;
+
 /// Bytes to which something packed is unpacked.
 const UNPACKED_MAX: usize = 64 * 1024;
 
 /// One way to write bytes as letters.
 pub(super) struct Letters {
-    /// The bits of a letter.
-    pub value: fn(u8) -> Option<u8>,
+    /// The bits of each letter, [`NO_LETTER`] for every other byte.
+    pub values: LazyLock<[u8; 256]>,
     /// How many they are.
     pub width: u32,
     /// The letters after which bits and bytes align again.
@@ -16,20 +18,25 @@ pub(super) struct Letters {
 }
 
 /// Base64, and base64 of URLs.
-pub(super) const BASE64_LETTERS: Letters =
-    Letters { value: base64, width: 6, turns: 4, is_blob: is_base64 };
+pub(super) static BASE64_LETTERS: Letters =
+    Letters { values: LazyLock::new(|| table(base64)), width: 6, turns: 4, is_blob: is_base64 };
 /// Base32.
-pub(super) const BASE32_LETTERS: Letters =
-    Letters { value: base32, width: 5, turns: 8, is_blob: is_base32 };
+pub(super) static BASE32_LETTERS: Letters =
+    Letters { values: LazyLock::new(|| table(base32)), width: 5, turns: 8, is_blob: is_base32 };
 /// Hexadecimal digits.
-pub(super) const HEX_LETTERS: Letters = Letters { value: hex, width: 4, turns: 2, is_blob: is_hex };
+pub(super) static HEX_LETTERS: Letters =
+    Letters { values: LazyLock::new(|| table(hex)), width: 4, turns: 2, is_blob: is_hex };
 
 /// The bits of letters in a row; what no letter stands for ends them.
 pub(super) fn unpack(letters: &[u8], alphabet: &Letters, bytes: &mut Vec<u8>) {
     bytes.clear();
+    let values = &*alphabet.values;
     let (mut bits, mut count) = (0_u32, 0_u32);
     for letter in letters {
-        let Some(value) = (alphabet.value)(*letter) else { return };
+        let value = values.get(usize::from(*letter)).copied().unwrap_or(NO_LETTER);
+        if value == NO_LETTER {
+            return;
+        }
         bits = (bits << alphabet.width) | u32::from(value);
         count += alphabet.width;
         if count >= 8 {
@@ -38,6 +45,14 @@ pub(super) fn unpack(letters: &[u8], alphabet: &Letters, bytes: &mut Vec<u8>) {
             bytes.push(byte);
         }
     }
+}
+
+/// What stands in a table for a byte that is no letter.
+const NO_LETTER: u8 = u8::MAX;
+
+fn table(value: fn(u8) -> Option<u8>) -> [u8; 256] {
+    let of = |byte| u8::try_from(byte).ok().and_then(value).unwrap_or(NO_LETTER);
+    std::array::from_fn(of)
 }
 
 fn base64(letter: u8) -> Option<u8> {

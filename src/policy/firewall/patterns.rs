@@ -126,7 +126,13 @@ pub(super) fn pushed(key: u32, byte: u8) -> u32 {
 /// Every prefix and word, by their first bytes.
 #[derive(Debug)]
 pub(super) struct Patterns {
+    /// A bit for each slot in which patterns are.
     sieve: Box<[u64; 1024]>,
+    /// For each word of the sieve, how many bits the words before it have.
+    before: Box<[u32; 1024]>,
+    /// Where the patterns of each slot begin, in the order of the slots that have some; and their end.
+    starts: Vec<usize>,
+    /// In the order of their slots.
     all: Vec<(u32, Pattern)>,
 }
 
@@ -162,15 +168,25 @@ impl Patterns {
         let specials = specials.map(|(text, special)| of(text, true, What::Special(special)));
         let all = shapes.chain(keyed).chain(leaks).chain(specials);
         let mut all: Vec<(u32, Pattern)> = all.map(|pattern| (pattern.key(), pattern)).collect();
-        all.sort_by_key(|(key, pattern)| (*key, pattern.text));
+        all.sort_by_key(|(key, pattern)| (place(*key), *key, pattern.text));
         let mut sieve = Box::new([0_u64; 1024]);
-        for (key, _) in &all {
+        let (mut starts, mut last) = (Vec::new(), None);
+        for (index, (key, _)) in all.iter().enumerate() {
             let (word, bit) = place(*key);
             if let Some(word) = sieve.get_mut(word) {
                 *word |= 1 << bit;
             }
+            if last.replace((word, bit)) != Some((word, bit)) {
+                starts.push(index);
+            }
         }
-        Self { sieve, all }
+        starts.push(all.len());
+        let (mut before, mut count) = (Box::new([0; 1024]), 0);
+        for (word, before) in sieve.iter().zip(before.iter_mut()) {
+            *before = count;
+            count += word.count_ones();
+        }
+        Self { sieve, before, starts, all }
     }
 
     /// Whether a pattern may begin with these bytes.
@@ -181,9 +197,16 @@ impl Patterns {
 
     /// Those that begin with these bytes.
     pub fn beginning(&self, key: u32) -> impl Iterator<Item = &Pattern> {
-        let first = self.all.partition_point(|(other, _)| *other < key);
-        let rest = self.all.get(first..).unwrap_or_default().iter();
-        rest.take_while(move |(other, _)| *other == key).map(|(_, pattern)| pattern)
+        let here = self.slot(key).unwrap_or_default().iter();
+        here.filter(move |(other, _)| *other == key).map(|(_, pattern)| pattern)
+    }
+
+    /// The patterns in the slot of these bytes.
+    fn slot(&self, key: u32) -> Option<&[(u32, Pattern)]> {
+        let (word, bit) = place(key);
+        let smaller = self.sieve.get(word)? & ((1 << bit) - 1);
+        let slot = usize::try_from(self.before.get(word)? + smaller.count_ones()).ok()?;
+        self.all.get(*self.starts.get(slot)?..*self.starts.get(slot + 1)?)
     }
 
     /// Every one of them.

@@ -3,6 +3,7 @@
 use super::digests::{self, bech32_checks};
 use super::kinds::Confidence::High;
 use super::plain::Pass;
+use super::rules::DigitGroup;
 use super::shape::{ALNUM, Alphabet, HEX_ANY, LOWER, UPPER};
 
 /// What a word before a number says it is: a bit for each.
@@ -79,6 +80,9 @@ const MARKS: &[u8] = b" .-/()";
 fn context(text: &[u8], at: usize) -> u16 {
     let from = at.saturating_sub(CONTEXT_BYTES);
     let before = text.get(from..at).unwrap_or_default();
+    if !before.iter().any(u8::is_ascii_alphabetic) {
+        return 0;
+    }
     let words = before.split(|byte| !byte.is_ascii_alphabetic());
     let mut said = 0;
     // A name in a program: `phoneNumber`.
@@ -101,15 +105,10 @@ pub(super) fn names_number(name: &[u8]) -> bool {
 }
 
 /// Notes every number of a person.
-pub(super) fn numbers(pass: &mut Pass<'_>) {
+pub(super) fn numbers(pass: &mut Pass<'_>, groups: &[DigitGroup]) {
     let text = pass.text;
-    let mut at = 0_usize;
-    while let Some(rest) = text.get(at..) {
-        let Some(next) = rest.iter().position(u8::is_ascii_digit) else { return };
-        let start = at + next;
+    for DigitGroup { start, digits } in groups.iter().copied() {
         let before = start.checked_sub(1).and_then(|at| text.get(at)).copied();
-        let group = text.get(start..).unwrap_or_default();
-        let digits = group.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if before.is_some_and(|byte| byte.is_ascii_alphabetic()) {
             if digits == 2 {
                 fiscal_code(pass, start);
@@ -118,15 +117,35 @@ pub(super) fn numbers(pass: &mut Pass<'_>) {
             coin(pass, start);
             number(pass, start, before == Some(b'+'));
         }
-        at = start + digits;
     }
 }
 
 /// A number in groups, at each of whose ends it may be complete.
+#[derive(Default)]
 struct Grouped {
-    digits: Vec<u8>,
-    groups: Vec<usize>,
+    digits: Digits,
+    groups: Digits,
     said: Option<u16>,
+}
+
+/// Small numbers, no more than a number here has digits.
+#[derive(Default)]
+struct Digits {
+    all: [u8; DIGITS_MAX],
+    count: usize,
+}
+
+impl Digits {
+    /// Adds one, if there is a place for it.
+    fn push(&mut self, number: u8) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            (*place, self.count) = (number, self.count + 1);
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
 }
 
 fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
@@ -138,21 +157,21 @@ fn number(pass: &mut Pass<'_>, start: usize, is_international: bool) {
     if near.filter(|byte| byte.is_ascii_digit()).count() < DIGITS_MIN {
         return;
     }
-    let mut number = Grouped { digits: Vec::new(), groups: Vec::new(), said: None };
+    let mut number = Grouped::default();
     let (mut at, mut best) = (0_usize, None);
     loop {
         let group = rest.get(at..).unwrap_or_default();
         let length = group.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let is_long = number.digits.len() + length > DIGITS_MAX;
+        let is_long = number.digits.count + length > DIGITS_MAX;
         if length == 0 || is_long {
             break;
         }
-        number.digits.extend(group.iter().take(length).map(|byte| byte - b'0'));
-        number.groups.push(length);
+        group.iter().take(length).for_each(|byte| number.digits.push(byte - b'0'));
+        number.groups.push(u8::try_from(length).unwrap_or(u8::MAX));
         at += length;
         let follows = rest.get(at).copied();
         let ends = !follows.is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if ends && number.digits.len() >= DIGITS_MIN {
+        if ends && number.digits.count >= DIGITS_MIN {
             let part = rest.get(..at).unwrap_or_default();
             if let Some(kind) = number.kind(part, (text, start), is_international) {
                 best = Some((kind, at));
@@ -196,8 +215,8 @@ impl Grouped {
             let mut marks = part.iter().filter(|byte| !byte.is_ascii_digit());
             let is_decimal = marks.next() == Some(&b'.')
                 && marks.next().is_none()
-                && self.groups.last().is_some_and(|decimals| *decimals < 9);
-            return (!is_decimal && is_phone(&self.digits)).then_some("phone");
+                && self.groups.as_slice().last().is_some_and(|decimals| *decimals < 9);
+            return (!is_decimal && is_phone(self.digits.as_slice())).then_some("phone");
         }
         let digits = self.digits.as_slice();
         let shaped = |shape: &[u8]| {
@@ -210,7 +229,7 @@ impl Grouped {
         match digits.len() {
             11 if shaped(b"000.000.000-00") && digests::is_cpf(digits) => return Some("cpf"),
             14 if shaped(b"00.000.000/0000-00") && digests::is_cnpj(digits) => return Some("cnpj"),
-            15 if self.groups == [1, 2, 2, 2, 3, 3, 2] && digests::is_nir(digits) => {
+            15 if self.groups.as_slice() == [1, 2, 2, 2, 3, 3, 2] && digests::is_nir(digits) => {
                 return Some("nir");
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::kinds::Confidence;
 use super::own::{self, LeakRule};
 use super::patterns::{PATTERNS, Special, WIDTH, What, pushed};
-use super::rules::{self, Mode};
+use super::rules::{self, DigitGroup, Mode};
 use super::shape::{self, Alphabet, Edge, KeyShape, Look, Part, Sort, URL};
 use super::{address, personal, special, steering};
 
@@ -67,14 +67,24 @@ pub(super) fn names_something(name: &str) -> bool {
 /// Every credential and every number of a person in a text. `is_made`: whether it was decoded from
 /// another one, so that the byte before a finding says nothing. `mode`: how, for numbers and addresses.
 pub(super) fn scan(text: &[u8], is_made: bool, mode: Mode) -> Vec<PlainFinding> {
+    scan_groups(text, &rules::groups(text), is_made, mode)
+}
+
+/// The same, with the groups of digits of the text.
+pub(super) fn scan_groups(
+    text: &[u8],
+    groups: &[DigitGroup],
+    is_made: bool,
+    mode: Mode,
+) -> Vec<PlainFinding> {
     let mut pass = Pass { text, is_made, runs: Vec::new(), found: Vec::new(), leaks: Vec::new() };
     pass.patterns();
     for rule in std::mem::take(&mut pass.leaks) {
         own::find(&mut pass, rule);
     }
     pass.dotted();
-    personal::numbers(&mut pass);
-    for hit in rules::scan(text, mode) {
+    personal::numbers(&mut pass, groups);
+    for hit in rules::scan_groups(text, groups, mode) {
         pass.note(hit.kind, Confidence::High, hit.start..hit.end);
     }
     tidied(pass.found)

@@ -125,16 +125,17 @@ impl Views {
         if !self.spend(text.len()) {
             return;
         }
-        for found in plain::scan(text, level.how == How::Decoded, level.mode) {
+        let groups = rules::groups(text);
+        for found in plain::scan_groups(text, &groups, level.how == How::Decoded, level.mode) {
             self.note(found.kind, found.confidence, level.how, (level.place)(&found.range));
         }
-        self.turned(text, level);
+        self.turned(text, &groups, level);
         let Some(deeper) = level.layers.checked_sub(1) else { return };
         let deeper = ViewLevel { layers: deeper, ..level };
         self.escapes(text, deeper);
         self.runs(text, deeper);
         self.pairs(text, deeper);
-        self.apart(text, deeper);
+        self.apart(text, &groups, deeper);
     }
 
     /// Notes what was found, unless something that says all of it is noted already.
@@ -153,11 +154,12 @@ impl Views {
 
     /// Numbers and addresses alone.
     fn numbers(&mut self, text: &[u8], level: ViewLevel<'_>) {
-        for hit in rules::scan(text, level.mode) {
+        let groups = rules::groups(text);
+        for hit in rules::scan_groups(text, &groups, level.mode) {
             let range = (level.place)(&(hit.start..hit.end));
             self.note(hit.kind, Confidence::High, level.how, range);
         }
-        self.turned(text, level);
+        self.turned(text, &groups, level);
     }
 
     /// The windows around escapes that stand for letters of a token.
@@ -261,12 +263,13 @@ impl Views {
         (whole, level): (&Range<usize>, ViewLevel<'_>),
     ) {
         let (mut bytes, mut has_text) = (Vec::with_capacity(run.len()), false);
+        let is_blob = (alphabet.is_blob)(run);
         for skip in 0..alphabet.turns {
             unpack(run.get(skip..).unwrap_or_default(), alphabet, &mut bytes);
-            has_text |= is_text(&bytes);
+            has_text = has_text || (is_blob && is_text(&bytes));
             self.bytes(&bytes, whole, level);
         }
-        self.is_opaque |= !has_text && (alphabet.is_blob)(run);
+        self.is_opaque |= is_blob && !has_text;
     }
 
     /// Pairs of hexadecimal digits with one separator between them: `67:68:70`.

@@ -55,10 +55,15 @@ const LABELS_MAX: usize = 8;
 
 /// Every card, account, address and social security number in a reading.
 pub(super) fn scan(text: &[u8], mode: Mode) -> Vec<RuleHit> {
+    scan_groups(text, &groups(text), mode)
+}
+
+/// The same, with the groups of digits of the reading.
+pub(super) fn scan_groups(text: &[u8], groups: &[DigitGroup], mode: Mode) -> Vec<RuleHit> {
     let mut hits = Vec::new();
     addresses(text, mode, &mut hits);
     let (mut ends, mut account_end) = ([0; 2], 0);
-    for (start, digits) in groups(text) {
+    for DigitGroup { start, digits } in groups.iter().copied() {
         let before = start.checked_sub(1).and_then(|at| text.get(at)).copied();
         if before.is_some_and(|byte| byte.is_ascii_alphabetic()) {
             let front = start.checked_sub(2).filter(|front| digits >= 2 && *front >= account_end);
@@ -86,17 +91,27 @@ pub(super) fn scan(text: &[u8], mode: Mode) -> Vec<RuleHit> {
     hits
 }
 
-/// The groups of digits in a text, where each begins and how many digits it has.
-pub(super) fn groups(text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+/// Digits in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DigitGroup {
+    /// Where they begin.
+    pub start: usize,
+    /// How many there are.
+    pub digits: usize,
+}
+
+/// The groups of digits in a text, in order. Five looks at a text begin at them, so they are sought once.
+pub(super) fn groups(text: &[u8]) -> Vec<DigitGroup> {
     let mut at = 0;
-    std::iter::from_fn(move || {
+    let next = || {
         let rest = text.get(at..)?;
         let start = at + rest.iter().position(u8::is_ascii_digit)?;
         let group = text.get(start..)?;
         let digits = group.iter().take_while(|byte| byte.is_ascii_digit()).count();
         at = start + digits;
-        Some((start, digits))
-    })
+        Some(DigitGroup { start, digits })
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// Whether a letter or a digit stands in this place.
@@ -201,6 +216,10 @@ fn iban_length(country: [u8; 2]) -> Option<usize> {
 
 /// Every address of a mailbox.
 fn addresses(text: &[u8], mode: Mode, hits: &mut Vec<RuleHit>) {
+    // Most texts have none, which this finds out several bytes at a time.
+    if !text.contains(&b'@') {
+        return;
+    }
     let (mut from, mut end) = (0, 0);
     while let Some(next) = text.get(from..).and_then(|rest| rest.iter().position(|b| *b == b'@')) {
         let at = from + next;
@@ -244,7 +263,7 @@ fn domain(text: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The windows in which numbers or addresses may stand from their end to their beginning.
-pub(super) fn turned_windows(text: &[u8]) -> Vec<Range<usize>> {
+pub(super) fn turned_windows(text: &[u8], groups: &[DigitGroup]) -> Vec<Range<usize>> {
     let mut windows: Vec<Range<usize>> = Vec::new();
     let mut note = |from: usize, to: usize| match windows.last_mut() {
         Some(last) if last.end >= from => last.end = last.end.max(to),
@@ -252,7 +271,7 @@ pub(super) fn turned_windows(text: &[u8]) -> Vec<Range<usize>> {
     };
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._%+-@\x7f".contains(byte);
     let mut places: Vec<(usize, usize)> = Vec::new();
-    let mut from = 0;
+    let mut from = if text.contains(&b'@') { 0 } else { text.len() };
     while let Some(next) = text.get(from..).and_then(|rest| rest.iter().position(|b| *b == b'@')) {
         let at = from + next;
         from = at + 1;
@@ -265,7 +284,7 @@ pub(super) fn turned_windows(text: &[u8]) -> Vec<Range<usize>> {
             places.push((at - front, from + back));
         }
     }
-    for (start, digits) in groups(text) {
+    for DigitGroup { start, digits } in groups.iter().copied() {
         let end = start + digits;
         let next = text.get(end).copied();
         if next.is_some_and(|byte| byte.is_ascii_alphabetic()) {
