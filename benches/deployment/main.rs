@@ -1,7 +1,9 @@
-//! What a gate costs where it runs: `cargo bench --bench deployment`, `-- --quick` with short measurements, `start`, `calls` and `drain` alone.
+//! What a gate costs where it runs: `cargo bench --bench deployment`, `-- --quick` with short measurements, `start`, `calls`,
+//! `drain` and `injector` alone.
 //!
 //! The program as released, on SQLite beside a tool that answers at once: its size, from start to ready, memory at rest and
-//! under 128 callers, from SIGTERM to the end, and what mutual TLS adds to a call over the Unix socket, by turns in one run.
+//! under 128 callers, from SIGTERM to the end, and what mutual TLS adds to a call over the Unix socket, by turns in one run. Then the
+//! injector: the time and the memory of an admission.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,6 +23,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 mod agents;
+mod injector;
 
 use agents::{Agent, Place};
 use wicketgate_support::bench::folder::{Folder, Sidecar, Store};
@@ -47,7 +50,7 @@ pub struct Plan {
 }
 
 fn main() {
-    bench::run("deployment [-- --quick] [start calls drain]", measure);
+    bench::run("deployment [-- --quick] [start calls drain injector]", measure);
 }
 
 async fn measure(asked: Asked) {
@@ -70,6 +73,9 @@ async fn measure(asked: Asked) {
     }
     if asked.wants("drain") {
         drains(&sidecar, lives, &mut table).await;
+    }
+    if asked.wants("injector") {
+        injector::admissions(folder.dir(), &ca, plan, &mut table).await;
     }
     table.finish();
 }

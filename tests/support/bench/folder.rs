@@ -183,9 +183,7 @@ impl Sidecar {
 impl Running {
     /// A line of `/proc/<pid>/status`, in MiB: `VmRSS`, `VmHWM`.
     pub fn memory(&self, name: &str) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|l| l.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+        super::memory_of(self.child.id(), name)
     }
 
     /// Its process id.

@@ -67,6 +67,13 @@ pub fn run(usage: &str, measure: impl AsyncFnOnce(Asked)) {
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
+/// A line of `/proc/<pid>/status` of this process, in MiB: `VmRSS`, `VmHWM`.
+pub fn memory_of(pid: u32, name: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
 /// Where ledgers are made: `WICKETGATE_BENCH_DIR`, or beside the build.
 pub fn dir() -> PathBuf {
     let dir = std::env::var("WICKETGATE_BENCH_DIR").unwrap_or_else(|_| "target".into());
