@@ -67,7 +67,7 @@ pub fn run(usage: &str, measure: impl AsyncFnOnce(Asked)) {
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
-/// A line of `/proc/<pid>/status` of this process, in MiB: `VmRSS`, `VmHWM`.
+/// A line of `/proc/<pid>/status` of this process, in MiB: `VmRSS`, `VmHWM`, `RssAnon`.
 pub fn memory_of(pid: u32, name: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
