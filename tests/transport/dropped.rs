@@ -13,7 +13,7 @@ async fn the_log_names_the_address_that_drops_connections_and_the_agent_is_not_t
     let (slow, short) = (Dropped::start(), Dropped::start());
     let estate = Estate::sqlite(&tool);
     estate.configure(|config| {
-        for (name, dropped, timeout) in [("work.do", &slow, 20_000), ("work.fail", &short, 2_000)] {
+        for (name, dropped, timeout) in [("work.do", &slow, 20_000), ("work.fail", &short, 4_000)] {
             let tools = config["tools"].as_array_mut().unwrap();
             let bound: &mut Value = tools.iter_mut().find(|tool| tool["name"] == name).unwrap();
             bound["http"]["url"] = json!(format!("http://{}/", dropped.address));
