@@ -1,7 +1,7 @@
 //! The managed loop with a small real model, SmolLM2 with 135 million parameters, behind the server of llama.cpp.
 //!
-//! What such a model says is its own: a test asks several times, holds the gate to its promise about every answer, and asks
-//! that each way to answer came up. A model writes some twenty tokens in a second here, so both tests take some seconds.
+//! What such a model says is its own: a test asks more than once, holds the gate to its promise about every answer, and asks
+//! that each way to answer came up. Both tests wait for the model, which takes a second for an answer and several on a busy machine.
 
 use std::process::Command;
 

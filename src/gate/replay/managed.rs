@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
 use super::Error;
 use super::line::ToolList;
 use super::recording::Recording;
 use crate::domain::dialect::Dialect;
-use crate::domain::json::Json;
 use crate::identity::callers::{ANSWER_FORM, ManagedConfig, TextTools, offered_name, offers};
 
 impl Recording {
@@ -26,15 +28,14 @@ impl Recording {
             }
             // WHY the most: a request that ended before asked for no more.
             iterations_max = number.max(iterations_max);
-            let tools = step.args.get("tools").and_then(Json::as_array).unwrap_or_default();
-            let name = |tool: &Json| Some(tool.get("function")?.get("name")?.as_str()?.to_owned());
-            if tools.is_empty() {
-                offered.extend(offers(instructions(&step.args)).map(str::to_owned));
-            }
-            if is_by_schema(&step.args) {
+            let request: LoopRequest = step.args.read().unwrap_or_default();
+            if request.is_by_schema() {
                 text_tools = TextTools::Schema;
             }
-            offered.extend(tools.iter().filter_map(name));
+            match request.tools.is_empty() {
+                true => offered.extend(offers(request.instructions()).map(str::to_owned)),
+                false => offered.extend(request.tools.into_iter().map(|tool| tool.function.name)),
+            }
         }
         if iterations_max == 0 {
             return Ok(None);
@@ -46,16 +47,56 @@ impl Recording {
     }
 }
 
-/// The text that stands first in a request: the gate's own instructions, where it offers tools as such.
-fn instructions(args: &Json) -> &str {
-    let first = args.get("messages").and_then(Json::as_array).and_then(|messages| messages.first());
-    first.and_then(|first| first.get("content")?.as_str()).unwrap_or_default()
+/// A request of the loop, as far as it shows what was offered and how.
+#[derive(Default, Deserialize)]
+struct LoopRequest {
+    #[serde(default)]
+    tools: Vec<LoopTool>,
+    messages: Vec<LoopMessage>,
+    response_format: Option<LoopForm>,
 }
 
-/// Whether a request has the gate's own schema of an answer.
-fn is_by_schema(args: &Json) -> bool {
-    let named = args.get("response_format").and_then(|form| form.get("json_schema")?.get("name"));
-    named.and_then(Json::as_str) == Some(ANSWER_FORM)
+#[derive(Deserialize)]
+struct LoopTool {
+    function: Named,
+}
+
+#[derive(Deserialize)]
+struct LoopMessage {
+    content: Option<LoopContent>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LoopContent {
+    Text(String),
+    Parts(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct LoopForm {
+    json_schema: Option<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl LoopRequest {
+    /// The text that stands first: the gate's own instructions, where it offers tools as such.
+    fn instructions(&self) -> &str {
+        match self.messages.first().and_then(|first| first.content.as_ref()) {
+            Some(LoopContent::Text(text)) => text,
+            Some(LoopContent::Parts(_)) | None => "",
+        }
+    }
+
+    /// Whether it has the gate's own schema of an answer.
+    fn is_by_schema(&self) -> bool {
+        let named = self.response_format.as_ref().and_then(|form| form.json_schema.as_ref());
+        named.is_some_and(|schema| schema.name == ANSWER_FORM)
+    }
 }
 
 /// The most that a configuration takes.
